@@ -1,0 +1,105 @@
+"""Named arrays in splits, with the units the network should see."""
+
+import dataclasses
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from credax.errors import InputError
+from credax.standardise import Standardise
+
+Task = Literal["classification", "regression"]
+
+
+@dataclass(frozen=True)
+class Split:
+    """Inputs ``x`` and targets ``y``, row by row, in raw units (uint8 pixels stay uint8).
+
+    ``inputs`` and ``targets`` say how to standardise them; `credax.fit` hands both to the problem,
+    so training, prediction and metrics all speak raw units. ``x`` may be a ``numpy.memmap``: it is
+    then streamed from disk.
+    """
+
+    x: np.ndarray
+    y: np.ndarray
+    inputs: Standardise | None = None
+    targets: Standardise | None = None
+
+    def __post_init__(self):
+        if len(self.x) != len(self.y):
+            raise InputError(
+                f"x has {len(self.x)} rows and y has {len(self.y)}; give one target a row"
+            )
+
+    def __len__(self) -> int:
+        return len(self.x)
+
+    def __getitem__(self, rows) -> "Split":
+        """Some rows, in the same units."""
+        rows = slice(rows, rows + 1) if isinstance(rows, int) else rows
+        return dataclasses.replace(self, x=self.x[rows], y=self.y[rows])
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """A named data set: ``train``, ``test`` and, where there is one, ``validation``."""
+
+    name: str
+    train: Split
+    test: Split
+    validation: Split | None = None
+    task: Task = "classification"
+    class_names: tuple[str, ...] = ()
+
+    @property
+    def input_shape(self) -> tuple[int, ...]:
+        """Shape of one input, without the batch axis."""
+        return tuple(self.train.x.shape[1:])
+
+    @property
+    def num_classes(self) -> int:
+        """Number of classes (classification only)."""
+        if self.task != "classification":
+            raise InputError(f"data set {self.name!r} is for regression and has no classes")
+        return len(self.class_names) or int(self.train.y.max()) + 1
+
+    @property
+    def num_targets(self) -> int:
+        """Number of regression targets a row."""
+        return int(np.prod(self.train.y.shape[1:], dtype=int))
+
+    def with_validation(self, fraction: float, seed: int = 0) -> "Dataset":
+        """Hold out a share of the training rows (stratified by class) as the validation split."""
+        if self.validation is not None or fraction == 0:
+            return self
+        if not 0 < fraction < 1:
+            raise InputError(f"validation is {fraction}; give a share of the training rows in [0, 1)")
+        held = _held_out(self.train.y, fraction, self.task == "classification", seed)
+        if held.all() or not held.any():
+            raise InputError(
+                f"validation is {fraction}, which leaves no rows on one side of "
+                f"{len(self.train)} training rows; choose a share nearer to 0.1"
+            )
+        return dataclasses.replace(self, train=self.train[~held], validation=self.train[held])
+
+    def subset(self, train: int | None = None, test: int | None = None, seed: int = 0) -> "Dataset":
+        """The first rows of a fixed random order of each split, for quick runs."""
+        return dataclasses.replace(
+            self, train=_shuffled(self.train, train, seed), test=_shuffled(self.test, test, seed)
+        )
+
+
+def _shuffled(split: Split, rows: int | None, seed: int) -> Split:
+    if rows is None or rows >= len(split):
+        return split
+    return split[np.sort(np.random.default_rng(seed).permutation(len(split))[:rows])]
+
+
+def _held_out(y: np.ndarray, fraction: float, stratify: bool, seed: int) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    held = np.zeros(len(y), bool)
+    groups = [np.flatnonzero(y == c) for c in np.unique(y)] if stratify else [np.arange(len(y))]
+    for rows in groups:
+        held[rng.permutation(rows)[: round(fraction * len(rows))]] = True
+    return held

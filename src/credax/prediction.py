@@ -1,0 +1,284 @@
+"""What a population says about new inputs: a mixture, members on axis 0, equal weights."""
+
+from functools import partial
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.scipy.special import logsumexp, ndtr, ndtri, xlogy
+from jaxtyping import Array, Float, Int, Key
+
+from credax.errors import InputError
+
+_LOG_2PI = float(np.log(2 * np.pi))
+BISECTIONS = 60
+
+
+class ClassPrediction(eqx.Module):
+    """Mixture of categorical predictions; ``log_probs`` is ``[members, batch, classes]``.
+
+    ``probs`` is the mean of the members' probabilities (never of their logits).
+    Uncertainty is entropy in nats: total ``H[mean p]`` = aleatoric ``mean H[p]`` + epistemic
+    (the mutual information between the label and the choice of member).
+
+    >>> p = ClassPrediction.from_probs(np.array([[[1.0, 0.0]], [[0.0, 1.0]]]))
+    >>> float(p.total[0]), float(p.aleatoric[0])
+    (0.6931471824645996, 0.0)
+    """
+
+    log_probs: Float[Array, "members batch classes"]
+
+    @classmethod
+    def from_probs(cls, probs) -> "ClassPrediction":
+        """From the members' probabilities; zeros are allowed."""
+        probs = jnp.asarray(probs)
+        if probs.ndim != 3:
+            raise InputError(
+                f"probs has shape {probs.shape}; a prediction is [members, batch, classes]: "
+                "give one member a leading axis of length one"
+            )
+        return cls(jnp.log(probs))
+
+    @classmethod
+    def from_logits(cls, logits) -> "ClassPrediction":
+        """From the members' unnormalised log-probabilities."""
+        return cls(jax.nn.log_softmax(jnp.asarray(logits), axis=-1))
+
+    @property
+    def members(self) -> "Float[Array, 'members batch classes']":
+        """The members' own probabilities."""
+        return jnp.exp(self.log_probs)
+
+    @property
+    def num_members(self) -> int:
+        """How many members were mixed."""
+        return self.log_probs.shape[0]
+
+    @property
+    def log_mean(self) -> Float[Array, "batch classes"]:
+        """Log of the mixture's probabilities, exact for members that are nearly certain."""
+        return logsumexp(self.log_probs, axis=0) - jnp.log(self.num_members)
+
+    @property
+    def probs(self) -> Float[Array, "batch classes"]:
+        """The mixture's probabilities."""
+        return jnp.mean(self.members, axis=0)
+
+    @property
+    def mean(self) -> Float[Array, "batch classes"]:
+        """The mean of a one-hot label: the same as `probs`."""
+        return self.probs
+
+    @property
+    def var(self) -> Float[Array, "batch classes"]:
+        """Variance of each one-hot entry, ``p (1 - p)``."""
+        return self.probs * (1 - self.probs)
+
+    @property
+    def std(self) -> Float[Array, "batch classes"]:
+        """Square root of `var`."""
+        return jnp.sqrt(self.var)
+
+    @property
+    def label(self) -> Int[Array, " batch"]:
+        """The most probable class; ties go to the lowest index."""
+        return jnp.argmax(self.probs, axis=-1)
+
+    @property
+    def confidence(self) -> Float[Array, " batch"]:
+        """Probability of the most probable class."""
+        return jnp.max(self.probs, axis=-1)
+
+    def log_prob(self, y: Int[Array, " batch"]) -> Float[Array, " batch"]:
+        """Log-probability of the labels ``y`` under the mixture."""
+        y = jnp.asarray(y)
+        if y.shape != self.log_probs.shape[1:2] or not jnp.issubdtype(y.dtype, jnp.integer):
+            raise InputError(
+                f"y has shape {y.shape} and type {y.dtype}; a prediction of "
+                f"{self.log_probs.shape[1]} rows needs that many integer labels"
+            )
+        picked = jnp.take_along_axis(self.log_probs, y[None, :, None], axis=-1)[..., 0]
+        return logsumexp(picked, axis=0) - jnp.log(self.num_members)
+
+    @property
+    def total(self) -> Float[Array, " batch"]:
+        """Entropy of the mixture, in nats."""
+        return _entropy(self.probs)
+
+    @property
+    def aleatoric(self) -> Float[Array, " batch"]:
+        """Mean entropy of the members: the part that more members or data would not remove."""
+        return jnp.minimum(jnp.mean(_entropy(self.members), axis=0), self.total)
+
+    @property
+    def epistemic(self) -> Float[Array, " batch"]:
+        """Mutual information of label and member, ``total - aleatoric``; zero if all agree."""
+        return jnp.maximum(self.total - self.aleatoric, 0.0)
+
+    def sample(self, key: Key[Array, ""], n: int = 1) -> Int[Array, "n batch"]:
+        """Labels drawn from the mixture."""
+        return jax.random.categorical(key, self.log_mean, shape=(n, self.log_probs.shape[1]))
+
+    def quantile(self, level: float):
+        """Classes have no order: always an error that says what to use instead."""
+        raise InputError(
+            "quantile is for regression and this is a prediction of classes; "
+            "use probs, or a prediction set from credax.calibration"
+        )
+
+    def interval(self, level: float = 0.9):
+        """Classes have no order: always an error that says what to use instead."""
+        return self.quantile(level)
+
+    def select(self, rows) -> "ClassPrediction":
+        """The same prediction for some rows only."""
+        return ClassPrediction(self.log_probs[:, rows])
+
+
+class GaussianPrediction(eqx.Module):
+    """Mixture of Gaussians; ``means`` and ``variances`` are ``[members, batch, targets]``.
+
+    A single target has no trailing axis in what the properties return: ``mean`` is ``[batch]``.
+    Uncertainty is variance: total = aleatoric ``mean σ²`` + epistemic ``Var μ`` (law of total
+    variance). ``log_prob`` sums over targets and is the exact mixture density.
+
+    >>> p = GaussianPrediction(np.array([[[1.0]], [[3.0]]]), np.array([[[0.5]], [[1.5]]]))
+    >>> float(p.mean[0]), float(p.var[0]), round(float(-p.log_prob(np.array([2.0]))[0]), 6)
+    (2.0, 2.0, 1.511964)
+    """
+
+    means: Float[Array, "members batch targets"]
+    variances: Float[Array, "members batch targets"]
+
+    @property
+    def members(self) -> Float[Array, "members batch *targets"]:
+        """The members' own means."""
+        return _squeeze(self.means)
+
+    @property
+    def num_members(self) -> int:
+        """How many members were mixed."""
+        return self.means.shape[0]
+
+    @property
+    def mean(self) -> Float[Array, "batch *targets"]:
+        """Mean of the mixture."""
+        return _squeeze(jnp.mean(self.means, axis=0))
+
+    @property
+    def var(self) -> Float[Array, "batch *targets"]:
+        """Variance of the mixture, `aleatoric` + `epistemic`."""
+        return self.aleatoric + self.epistemic
+
+    @property
+    def std(self) -> Float[Array, "batch *targets"]:
+        """Square root of `var`."""
+        return jnp.sqrt(self.var)
+
+    @property
+    def total(self) -> Float[Array, "batch *targets"]:
+        """The same as `var`."""
+        return self.var
+
+    @property
+    def aleatoric(self) -> Float[Array, "batch *targets"]:
+        """Mean of the members' variances: the noise they see in the data."""
+        return _squeeze(jnp.mean(self.variances, axis=0))
+
+    @property
+    def epistemic(self) -> Float[Array, "batch *targets"]:
+        """Variance of the members' means: where they disagree."""
+        return _squeeze(jnp.var(self.means, axis=0))
+
+    def log_prob(self, y: Float[Array, "batch *targets"], *, moment_matched: bool = False):
+        """Log-density of ``y``: of the mixture, or of one Gaussian with its mean and variance."""
+        y = self._targets(y)
+        if moment_matched:
+            mean, var = jnp.mean(self.means, 0), self._moment_variance()
+            return jnp.sum(_log_normal(y, mean, var), axis=-1)
+        each = jnp.sum(_log_normal(y, self.means, self.variances), axis=-1)
+        return logsumexp(each, axis=0) - jnp.log(self.num_members)
+
+    def cdf(self, y: Float[Array, "batch *targets"]) -> Float[Array, "batch *targets"]:
+        """Distribution function of the mixture, target by target."""
+        z = (self._targets(y) - self.means) / jnp.sqrt(self.variances)
+        return _squeeze(jnp.mean(ndtr(z), axis=0))
+
+    def quantile(self, level: float) -> Float[Array, "batch *targets"]:
+        """Quantile of the mixture by bisection, exact to rounding (levels in (0, 1))."""
+        if not 0.0 < level < 1.0:
+            raise InputError(f"level is {level}; a quantile level lies strictly between 0 and 1")
+        return _squeeze(_mixture_quantile(self.means, self.variances, level))
+
+    def interval(self, level: float = 0.9) -> "tuple[Array, Array]":
+        """Central interval: the quantiles at ``(1 - level)/2`` and ``(1 + level)/2``."""
+        if not 0.0 < level < 1.0:
+            raise InputError(f"level is {level}; an interval's level lies between 0 and 1")
+        return self.quantile((1 - level) / 2), self.quantile((1 + level) / 2)
+
+    def sample(self, key: Key[Array, ""], n: int = 1) -> Float[Array, "n batch *targets"]:
+        """Targets drawn from the mixture; rows choose their member independently."""
+        which, noise = jax.random.split(key)
+        members, batch, targets = self.means.shape
+        pick = jax.random.randint(which, (n, batch), 0, members)
+        rows = jnp.arange(batch)
+        normal = jax.random.normal(noise, (n, batch, targets), self.means.dtype)
+        draws = self.means[pick, rows] + jnp.sqrt(self.variances[pick, rows]) * normal
+        return _squeeze(draws)
+
+    def select(self, rows) -> "GaussianPrediction":
+        """The same prediction for some rows only."""
+        return GaussianPrediction(self.means[:, rows], self.variances[:, rows])
+
+    def _targets(self, y) -> Array:
+        y = jnp.asarray(y)
+        _, batch, targets = self.means.shape
+        if y.shape == (batch,) and targets == 1:
+            return y[:, None]
+        if y.shape != (batch, targets):
+            raise InputError(
+                f"y has shape {y.shape}; this prediction needs ({batch}, {targets})"
+                + (f" or ({batch},)" if targets == 1 else "")
+            )
+        return y
+
+    def _moment_variance(self) -> Array:
+        return jnp.mean(self.variances, axis=0) + jnp.var(self.means, axis=0)
+
+
+Prediction = ClassPrediction | GaussianPrediction
+
+
+def concatenate(predictions: "list[Any]") -> Any:
+    """Predictions of the same members for consecutive rows, as one prediction."""
+    return jax.tree.map(lambda *parts: jnp.concatenate(parts, axis=1), *predictions)
+
+
+def _entropy(probs: Array) -> Array:
+    return -jnp.sum(xlogy(probs, probs), axis=-1)
+
+
+def _squeeze(a: Array) -> Array:
+    return a[..., 0] if a.shape[-1] == 1 else a
+
+
+def _log_normal(y, mean, var):
+    return -0.5 * (_LOG_2PI + jnp.log(var) + jnp.square(y - mean) / var)
+
+
+@partial(jax.jit, static_argnums=2)
+def _mixture_quantile(means, variances, level):
+    # The mixture's quantile lies between the least and the greatest of its members' quantiles.
+    each = means + jnp.sqrt(variances) * ndtri(jnp.asarray(level, means.dtype))
+    bounds = jnp.min(each, axis=0), jnp.max(each, axis=0)
+
+    def halve(_, bounds):
+        low, high = bounds
+        middle = 0.5 * (low + high)
+        below = jnp.mean(ndtr((middle - means) / jnp.sqrt(variances)), axis=0) < level
+        return jnp.where(below, middle, low), jnp.where(below, high, middle)
+
+    low, high = jax.lax.fori_loop(0, BISECTIONS, halve, bounds)
+    return 0.5 * (low + high)
