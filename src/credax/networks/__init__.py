@@ -1,0 +1,29 @@
+"""Networks and the layers they are made of; every one is a `credax.network.Network`."""
+
+from credax.networks.cnn import CNN as CNN
+from credax.networks.cnn import LeNet5 as LeNet5
+from credax.networks.convolution import Conv as Conv
+from credax.networks.convolution import convolve as convolve
+from credax.networks.layers import Activation as Activation
+from credax.networks.layers import Dense as Dense
+from credax.networks.layers import Dropout as Dropout
+from credax.networks.layers import Flatten as Flatten
+from credax.networks.mlp import MLP as MLP
+from credax.networks.normalisation import BatchNorm as BatchNorm
+from credax.networks.normalisation import FilterResponseNorm as FilterResponseNorm
+from credax.networks.normalisation import GroupNorm as GroupNorm
+from credax.networks.pooling import AvgPool as AvgPool
+from credax.networks.pooling import GlobalAveragePool as GlobalAveragePool
+from credax.networks.pooling import MaxPool as MaxPool
+from credax.networks.registry import build as build
+from credax.networks.registry import describe as describe
+from credax.networks.registry import names as names
+from credax.networks.registry import options as options
+from credax.networks.resnet import PreActResNet18 as PreActResNet18
+from credax.networks.resnet import ResNet as ResNet
+from credax.networks.resnet import ResNet18 as ResNet18
+from credax.networks.resnet import ResNet20 as ResNet20
+from credax.networks.resnet import ResNet50 as ResNet50
+from credax.networks.resnet import WideResNet as WideResNet
+from credax.networks.sequential import Residual as Residual
+from credax.networks.sequential import Sequential as Sequential

@@ -1,0 +1,107 @@
+"""Small convolutional networks."""
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import jax
+
+from credax.errors import unknown
+from credax.network import Network, Variables
+from credax.networks.convolution import Conv
+from credax.networks.layers import Activation, Dense, Flatten
+from credax.networks.pooling import AvgPool, MaxPool
+from credax.networks.sequential import Sequential
+
+_POOLS = {"max": MaxPool, "average": AvgPool}
+
+
+@jax.tree_util.register_static
+@dataclass(frozen=True)
+class CNN:
+    """3x3 convolutions, each activated and max-pooled by two, then one hidden dense layer.
+
+    The default is the usual small network for 28x28 digits: 32 and 64 channels, 128 hidden units.
+    Kernels start as a truncated normal of variance ``2 / fan_in`` (head ``1 / fan_in``, or zero
+    with ``zero_head``), biases at zero. ``implementation`` is handed to `Conv`.
+    """
+
+    outputs: int
+    channels: tuple[int, ...] = (32, 64)
+    dense: int = 128
+    activation: str = "relu"
+    zero_head: bool = False
+    implementation: str = "auto"
+    kind: ClassVar[str] = "cnn"
+
+    def __post_init__(self):
+        channels = (self.channels,) if isinstance(self.channels, int) else tuple(self.channels)
+        object.__setattr__(self, "channels", channels)
+        self._layers()
+
+    def _layers(self) -> Sequential:
+        layers: list[Network] = []
+        for width in self.channels:
+            conv = Conv(width, initialiser="he", implementation=self.implementation)
+            layers += [conv, Activation(self.activation), MaxPool(2)]
+        layers += [Flatten(), Dense(self.dense, initialiser="he"), Activation(self.activation)]
+        head = Dense(self.outputs, initialiser="zeros" if self.zero_head else "lecun")
+        return Sequential((*layers, head))
+
+    def init(self, key, x) -> Variables:
+        """Variables for images shaped like ``x``."""
+        return self._layers().init(key, x)
+
+    def apply(self, variables, x, *, key=None, train=False):
+        """Outputs ``[batch, outputs]``; there is no state."""
+        return self._layers().apply(variables, x, key=key, train=train)
+
+
+@jax.tree_util.register_static
+@dataclass(frozen=True)
+class LeNet5:
+    """Two 5x5 convolutions of 6 and 16 channels with pooling, then dense 120, 84 and the head.
+
+    The classic has tanh and mean pooling; ``activation="relu", pool="max"`` is the modern form.
+    The first convolution is padded, so 28x28 images give the original's 400 features. Kernels
+    start as a truncated normal of variance ``1 / fan_in``. Reference: LeCun et al. 1998.
+    """
+
+    outputs: int
+    activation: str = "tanh"
+    pool: Literal["average", "max"] = "average"
+    zero_head: bool = False
+    implementation: str = "auto"
+    kind: ClassVar[str] = "lenet5"
+
+    def __post_init__(self):
+        if self.pool not in _POOLS:
+            raise unknown("pool", self.pool, _POOLS)
+        self._layers()
+
+    def _layers(self) -> Sequential:
+        activation, pool = Activation(self.activation), _POOLS[self.pool](2)
+        how = self.implementation
+        return Sequential(
+            (
+                Conv(6, 5, implementation=how),
+                activation,
+                pool,
+                Conv(16, 5, padding="VALID", implementation=how),
+                activation,
+                pool,
+                Flatten(),
+                Dense(120),
+                activation,
+                Dense(84),
+                activation,
+                Dense(self.outputs, initialiser="zeros" if self.zero_head else "lecun"),
+            )
+        )
+
+    def init(self, key, x) -> Variables:
+        """Variables for images shaped like ``x``."""
+        return self._layers().init(key, x)
+
+    def apply(self, variables, x, *, key=None, train=False):
+        """Outputs ``[batch, outputs]``; there is no state."""
+        return self._layers().apply(variables, x, key=key, train=train)
