@@ -33,6 +33,10 @@ class Standardise(eqx.Module):
         """Standard units to raw units."""
         return z * self.scale + self.mean
 
+    def to_lists(self) -> dict[str, list]:
+        """Plain numbers for a JSON header; ``Standardise(**lists)`` gives it back exactly."""
+        return {"mean": np.asarray(self.mean).tolist(), "scale": np.asarray(self.scale).tolist()}
+
 
 def _float_dtype(x):
     dtype = jnp.result_type(x)

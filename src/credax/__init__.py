@@ -1,0 +1,90 @@
+"""credax: how far to believe a neural network.
+
+Names are loaded when first used, so that the command line answers before jax is imported.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from credax import adapters as adapters
+    from credax import data as data
+    from credax import methods as methods
+    from credax import metrics as metrics
+    from credax import networks as networks
+    from credax import report as report
+    from credax import training as training
+    from credax.data import Dataset as Dataset
+    from credax.data import Split as Split
+    from credax.errors import InputError as InputError
+    from credax.likelihood import Bernoulli as Bernoulli
+    from credax.likelihood import Categorical as Categorical
+    from credax.likelihood import Gaussian as Gaussian
+    from credax.likelihood import HeteroscedasticGaussian as HeteroscedasticGaussian
+    from credax.methods.deep_ensemble import DeepEnsemble as DeepEnsemble
+    from credax.methods.single import Single as Single
+    from credax.metrics import evaluate as evaluate
+    from credax.network import FunctionNetwork as FunctionNetwork
+    from credax.network import Network as Network
+    from credax.network import Variables as Variables
+    from credax.posterior import Population as Population
+    from credax.posterior import Posterior as Posterior
+    from credax.posterior import combine as combine
+    from credax.prediction import ClassPrediction as ClassPrediction
+    from credax.prediction import GaussianPrediction as GaussianPrediction
+    from credax.prediction import Prediction as Prediction
+    from credax.prior import GaussianPrior as GaussianPrior
+    from credax.prior import ScaleMixturePrior as ScaleMixturePrior
+    from credax.problem import Batch as Batch
+    from credax.problem import Problem as Problem
+    from credax.standardise import Standardise as Standardise
+    from credax.training.config import Training as Training
+    from credax.training.loop import MemberDiverged as MemberDiverged
+    from credax.training.loop import fit as fit
+
+__version__ = "0.1.0"
+
+_ROOMS = ("data", "networks", "adapters", "training", "methods", "metrics", "report")
+_NAMES = {
+    "Dataset": "data",
+    "Split": "data",
+    "Network": "network",
+    "FunctionNetwork": "network",
+    "Variables": "network",
+    "Categorical": "likelihood",
+    "Bernoulli": "likelihood",
+    "Gaussian": "likelihood",
+    "HeteroscedasticGaussian": "likelihood",
+    "GaussianPrior": "prior",
+    "ScaleMixturePrior": "prior",
+    "Problem": "problem",
+    "Batch": "problem",
+    "Standardise": "standardise",
+    "Single": "methods.single",
+    "DeepEnsemble": "methods.deep_ensemble",
+    "Training": "training.config",
+    "fit": "training.loop",
+    "MemberDiverged": "training.loop",
+    "Posterior": "posterior",
+    "Population": "posterior",
+    "combine": "posterior",
+    "Prediction": "prediction",
+    "ClassPrediction": "prediction",
+    "GaussianPrediction": "prediction",
+    "evaluate": "metrics",
+    "InputError": "errors",
+}
+
+__all__ = [*_NAMES, *_ROOMS]  # pyright: ignore[reportUnsupportedDunderAll]
+
+
+def __getattr__(name: str):
+    if name in _ROOMS:
+        return import_module(f"credax.{name}")
+    if name in _NAMES:
+        return getattr(import_module(f"credax.{_NAMES[name]}"), name)
+    raise AttributeError(f"module 'credax' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

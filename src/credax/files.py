@@ -1,0 +1,166 @@
+"""Writing so that nothing is ever half written, and pytrees of arrays as safetensors."""
+
+import errno
+import hashlib
+import json
+import os
+import struct
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+from safetensors.numpy import load_file
+from safetensors.numpy import save as safetensors_bytes
+
+from credax.errors import InputError
+
+
+class DamagedFile(InputError):
+    """A file credax wrote is truncated or altered."""
+
+
+def write_atomic(path: str | Path, content: bytes | str) -> None:
+    """Write under a temporary name, sync, rename: readers see the old file or the new one.
+
+    A full disk or an unwritable folder gives one sentence, leaves the old file and no rubbish.
+    """
+    path = Path(path)
+    data = content.encode() if isinstance(content, str) else content
+    temporary = None
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        umask = os.umask(0)
+        os.umask(umask)
+        os.chmod(temporary, 0o666 & ~umask)
+        os.replace(temporary, path)
+        temporary = None
+        _sync_folder(path.parent)
+    except OSError as error:
+        raise InputError(_reason(path, len(data), error)) from error
+    finally:
+        if temporary is not None:
+            Path(temporary).unlink(missing_ok=True)
+
+
+def _reason(path: Path, size: int, error: OSError) -> str:
+    if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+        return (
+            f"no room to write {path} ({size / 1e6:.1f} MB); free some space and run the same "
+            "command again: it resumes from the last checkpoint"
+        )
+    if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+        return f"cannot write {path}: no permission; choose another folder with --out"
+    return f"cannot write {path}: {error.strerror or error}; choose another folder with --out"
+
+
+def _sync_folder(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def write_json(path: str | Path, content: Any) -> None:
+    """Write readable JSON atomically."""
+    write_atomic(path, json.dumps(content, indent=2) + "\n")
+
+
+def read_json(path: str | Path) -> Any:
+    """Read JSON; a damaged file is named in one sentence."""
+    try:
+        return json.loads(Path(path).read_text())
+    except FileNotFoundError as error:
+        raise InputError(f"there is no file {path}") from error
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise DamagedFile(f"{path} is not valid JSON ({error}); restore it or remove it") from error
+
+
+def tree_names(tree: Any) -> list[str]:
+    """A unique readable name for every leaf, from its path in the pytree."""
+    paths = jax.tree_util.tree_flatten_with_path(tree)[0]
+    return [jax.tree_util.keystr(path, simple=True, separator="/") for path, _ in paths]
+
+
+def save_tree(path: str | Path, tree: Any, metadata: dict[str, Any] | None = None) -> None:
+    """Save a pytree of arrays with metadata and a digest of both, atomically; keys become data."""
+    arrays = dict(zip(tree_names(tree), map(_to_numpy, jax.tree.leaves(tree)), strict=True))
+    metadata = metadata or {}
+    description = {"metadata": metadata, "digest": _digest(arrays, metadata)}
+    # One key only: safetensors writes several in no fixed order, and equal runs give equal bytes.
+    header = {"credax": json.dumps(description, sort_keys=True)}
+    write_atomic(path, safetensors_bytes(arrays, metadata=header))
+
+
+def load_tree(path: str | Path, template: Any) -> tuple[Any, dict[str, Any]]:
+    """Load what `save_tree` saved into the structure of ``template`` (arrays or their shapes).
+
+    The digest is checked: a truncated or bit-flipped file raises `DamagedFile`.
+    """
+    arrays, metadata = load_arrays(path)
+    names, (leaves, structure) = tree_names(template), jax.tree.flatten(template)
+    if set(names) != set(arrays):
+        odd = sorted(set(names) ^ set(arrays))
+        raise InputError(
+            f"{path} does not fit this problem: it differs at {', '.join(odd[:3])}; "
+            "load it with the network and method it was saved with"
+        )
+    restored = []
+    for name, leaf in zip(names, leaves, strict=True):
+        array = arrays[name]
+        is_key = jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.prng_key)
+        if not is_key and tuple(array.shape) != tuple(leaf.shape):
+            raise InputError(
+                f"{path} does not fit this problem: {name} has shape {tuple(array.shape)} there "
+                f"and {tuple(leaf.shape)} here"
+            )
+        restored.append(jax.random.wrap_key_data(array) if is_key else array)
+    return jax.tree.unflatten(structure, restored), metadata
+
+
+def load_arrays(path: str | Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    """All arrays of a file by name, and its metadata, the digest checked."""
+    header = read_header(path)
+    try:
+        arrays = load_file(path)
+    except Exception as error:  # safetensors raises its own type for every kind of damage
+        raise DamagedFile(f"{path} is damaged ({error}); restore it from a copy") from error
+    if header["digest"] != _digest(arrays, header["metadata"]):
+        raise DamagedFile(f"{path} is damaged (its digest does not match); restore it from a copy")
+    return arrays, header["metadata"]
+
+
+def read_header(path: str | Path) -> dict[str, Any]:
+    """``{"metadata", "digest"}`` as `save_tree` wrote them, without reading the arrays."""
+    try:
+        with open(path, "rb") as file:
+            (length,) = struct.unpack("<Q", file.read(8))
+            if length > 100_000_000:
+                raise ValueError("impossible header length")
+            return json.loads(json.loads(file.read(length))["__metadata__"]["credax"])
+    except FileNotFoundError as error:
+        raise InputError(f"there is no file {path}") from error
+    except (OSError, ValueError, KeyError, struct.error) as error:
+        raise DamagedFile(f"{path} is damaged ({error}); restore it from a copy") from error
+
+
+def _to_numpy(leaf) -> np.ndarray:
+    if jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.prng_key):
+        leaf = jax.random.key_data(leaf)
+    return np.asarray(jax.device_get(leaf), order="C")
+
+
+def _digest(arrays: dict[str, np.ndarray], metadata: dict[str, Any]) -> str:
+    digest = hashlib.blake2b(json.dumps(metadata, sort_keys=True).encode(), digest_size=16)
+    for name in sorted(arrays):
+        array = arrays[name]
+        digest.update(f"{name}{array.dtype}{array.shape}".encode())
+        digest.update(array.reshape(-1).view(np.uint8))
+    return digest.hexdigest()

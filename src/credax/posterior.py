@@ -1,0 +1,166 @@
+"""What fitting returns: something that predicts, draws members, and can be kept on disk."""
+
+import dataclasses
+from pathlib import Path
+from typing import Any, Protocol, runtime_checkable
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Key
+
+from credax.errors import InputError
+from credax.files import load_tree, read_header, save_tree
+from credax.network import Variables
+from credax.prediction import Prediction, concatenate
+from credax.problem import Problem, check_inputs
+from credax.standardise import Standardise
+
+PREDICTION_BATCH = 512
+
+
+@runtime_checkable
+class Posterior(Protocol):
+    """A population of networks, or something that can draw one."""
+
+    problem: Problem
+
+    def predict(
+        self, x, *, key: Key[Array, ""] | None = None, batch_size: int = PREDICTION_BATCH
+    ) -> Prediction:
+        """The mixture prediction for raw inputs."""
+        ...
+
+    def sample(self, key: Key[Array, ""], n: int) -> Variables:
+        """``n`` draws of the network's variables, on a leading axis."""
+        ...
+
+    def save(self, path: str | Path) -> None:
+        """Keep it in one safetensors file."""
+        ...
+
+
+class Population(eqx.Module):
+    """Members side by side: every leaf of ``variables`` has a leading ``members`` axis.
+
+    ``indices`` are the members' own numbers: member 3 of a population whose member 1 diverged is
+    still member 3. Predictions are the uniform mixture.
+    """
+
+    problem: Problem
+    variables: Variables
+    indices: tuple[int, ...]
+    input_shape: tuple[int, ...]
+    input_dtype: str = "float32"
+
+    @property
+    def num_members(self) -> int:
+        """How many members there are."""
+        return len(self.indices)
+
+    def member(self, index: int) -> "Population":
+        """A population of one, by the member's own number."""
+        if index not in self.indices:
+            raise InputError(f"member is {index}; this population has {list(self.indices)}")
+        return self.take([self.indices.index(index)])
+
+    def take(self, positions) -> "Population":
+        """Some members, by position."""
+        rows = np.atleast_1d(np.asarray(positions))
+        variables = jax.tree.map(lambda leaf: leaf[rows], self.variables)
+        indices = tuple(self.indices[i] for i in rows)
+        return dataclasses.replace(self, variables=variables, indices=indices)
+
+    def predict(self, x, *, key=None, batch_size: int = PREDICTION_BATCH) -> Prediction:
+        """The mixture prediction for raw inputs ``[batch, ...]``, in batches of ``batch_size``.
+
+        The result does not depend on ``batch_size`` (to rounding); ``key`` is not needed.
+        """
+        x = self._check(x)
+        if batch_size < 1:
+            raise InputError(f"batch_size is {batch_size}; it must be at least 1")
+        size = min(batch_size, len(x))
+        parts = []
+        for start in range(0, len(x), size):
+            rows = x[start : start + size]
+            padded = np.concatenate([rows, np.repeat(rows[-1:], size - len(rows), axis=0)])
+            part = _predict(self.problem, self.variables, padded)
+            parts.append(part.select(slice(0, len(rows))) if len(rows) < size else part)
+        return concatenate(parts)
+
+    def sample(self, key: Key[Array, ""], n: int) -> Variables:
+        """``n`` members drawn uniformly, without repeats while there are enough."""
+        rows = jax.random.choice(key, self.num_members, (n,), replace=n > self.num_members)
+        return jax.tree.map(lambda leaf: leaf[rows], self.variables)
+
+    def save(self, path: str | Path) -> None:
+        """Keep the members in one safetensors file (equal members give equal bytes)."""
+        units = {"inputs": self.problem.inputs, "targets": self.problem.targets}
+        metadata = {
+            "kind": "population",
+            "members": list(self.indices),
+            "input_shape": list(self.input_shape),
+            "input_dtype": self.input_dtype,
+            "units": {name: unit and unit.to_lists() for name, unit in units.items()},
+        }
+        save_tree(path, self.variables, metadata)
+
+    @classmethod
+    def load(cls, path: str | Path, problem: Problem) -> "Population":
+        """Read what `save` wrote; ``problem`` has the network and likelihood it was trained on."""
+        metadata = read_header(path)["metadata"]
+        if metadata.get("kind") != "population":
+            raise InputError(f"{path} does not hold a population; it holds {metadata.get('kind')!r}")
+        units = {name: unit and Standardise(**unit) for name, unit in metadata["units"].items()}
+        problem = problem.with_units(**units)
+        shape, dtype = tuple(metadata["input_shape"]), metadata["input_dtype"]
+        example = jax.ShapeDtypeStruct((1, *shape), dtype)
+        keys = jax.eval_shape(lambda: jax.random.split(jax.random.key(0), len(metadata["members"])))
+        template = jax.eval_shape(jax.vmap(lambda key: problem.init(key, example)), keys)
+        variables, _ = load_tree(path, template)
+        variables = jax.tree.map(jnp.asarray, variables)
+        return cls(problem, variables, tuple(metadata["members"]), shape, dtype)
+
+    def _check(self, x) -> np.ndarray:
+        x = np.asarray(x)
+        if x.shape[1:] != self.input_shape or x.ndim == 0:
+            raise InputError(
+                f"x has shape {x.shape}; this posterior was trained on inputs of shape "
+                f"{self.input_shape}, so x must be [rows, {', '.join(map(str, self.input_shape))}]"
+            )
+        if len(x) == 0:
+            raise InputError("x has no rows; give at least one")
+        check_inputs(x)
+        return x
+
+
+def population(
+    problem: Problem, variables: Variables, x: np.ndarray, indices: tuple[int, ...] | None = None
+) -> Population:
+    """A `Population` from stacked variables and an array shaped like the raw inputs."""
+    members = len(jax.tree.leaves(variables)[0])
+    indices = tuple(range(members)) if indices is None else indices
+    return Population(problem, variables, indices, tuple(x.shape[1:]), str(np.asarray(x[:0]).dtype))
+
+
+def combine(populations: "list[Any]") -> Population:
+    """One population of all members of several (same problem, distinct member numbers)."""
+    indices = tuple(i for p in populations for i in p.indices)
+    if len(set(indices)) != len(indices):
+        raise InputError(
+            f"members is {list(indices)}: numbers repeat; train the second ensemble with "
+            "DeepEnsemble(offset=...) so that its members are new"
+        )
+    variables = jax.tree.map(
+        lambda *leaves: jnp.concatenate(leaves), *[p.variables for p in populations]
+    )
+    first = populations[0]
+    return Population(first.problem, variables, indices, first.input_shape, first.input_dtype)
+
+
+@eqx.filter_jit
+def _predict(problem: Problem, variables: Variables, x) -> Prediction:
+    prepared = problem.prepare_inputs(x)
+    outputs = jax.vmap(lambda v: problem.outputs(v, prepared)[0])(variables)
+    return problem.predict(outputs)

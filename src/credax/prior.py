@@ -1,0 +1,101 @@
+"""Priors over parameters. The number of data is always said aloud."""
+
+import math
+from typing import Protocol, runtime_checkable
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, PyTree
+
+from credax.errors import InputError
+
+
+@runtime_checkable
+class Prior(Protocol):
+    """A density over a parameter pytree."""
+
+    def log_prob(self, params: PyTree, *, num_data: int) -> Float[Array, ""]:
+        """Log-density, constants included."""
+        ...
+
+    def penalty(self, params: PyTree, *, num_data: int) -> Float[Array, ""]:
+        """What a mean loss over ``num_data`` rows adds: ``-log p(params) / num_data + constant``."""
+        ...
+
+
+class GaussianPrior(eqx.Module):
+    """Isotropic Gaussian around zero, given by its precision or by a weight decay.
+
+    A weight decay ``λ`` on the mean loss, ``loss + λ/2 |θ|²``, is the prior ``N(0, 1/(N λ))``:
+    precision ``= N λ``. Exactly one of the two is given; weight decay 0 is the flat prior.
+
+    >>> GaussianPrior(weight_decay=0.01).precision_for(num_data=500)
+    5.0
+    """
+
+    precision: float | None = None
+    weight_decay: float | None = None
+
+    def __check_init__(self):
+        if (self.precision is None) == (self.weight_decay is None):
+            raise InputError(
+                f"precision is {self.precision} and weight_decay is {self.weight_decay}; "
+                "give exactly one of them"
+            )
+        value = self.precision if self.weight_decay is None else self.weight_decay
+        if not (value is not None and math.isfinite(value) and value >= 0):
+            raise InputError(f"the prior's strength is {value}; give a number that is not negative")
+
+    def precision_for(self, num_data: int) -> float:
+        """Precision of each parameter for so many rows of data."""
+        return self.precision if self.precision is not None else self.weight_decay * num_data  # pyright: ignore[reportOptionalOperand]
+
+    def log_prob(self, params, *, num_data):
+        """``-τ/2 |θ|² + P/2 log(τ / 2π)``; the flat prior gives zero."""
+        precision = self.precision_for(num_data)
+        if precision == 0:
+            return jnp.zeros(())
+        count = sum(leaf.size for leaf in jax.tree.leaves(params))
+        constant = 0.5 * count * math.log(precision / (2 * math.pi))
+        return constant - 0.5 * precision * _sum_of_squares(params)
+
+    def penalty(self, params, *, num_data):
+        """``λ/2 |θ|²`` with ``λ = τ/N``."""
+        decay = self.precision_for(num_data) / num_data
+        return 0.5 * decay * _sum_of_squares(params) if decay else jnp.zeros(())
+
+
+class ScaleMixturePrior(eqx.Module):
+    """``π N(0, σ₁²) + (1 - π) N(0, σ₂²)`` on every parameter (Blundell et al. 2015)."""
+
+    weight: float = 0.5
+    first: float = 1.0
+    second: float = 0.0025
+
+    def __check_init__(self):
+        if not (0 < self.weight < 1 and self.first > 0 and self.second > 0):
+            raise InputError(
+                f"weight, first, second are {self.weight}, {self.first}, {self.second}; the weight "
+                "lies strictly between 0 and 1 and both standard deviations are positive"
+            )
+
+    def log_prob(self, params, *, num_data):
+        """Sum of the mixture's log-densities over all parameters."""
+        return sum(
+            (jnp.sum(self._log_density(leaf)) for leaf in jax.tree.leaves(params)), jnp.zeros(())
+        )
+
+    def penalty(self, params, *, num_data):
+        """``-log p(θ) / N``."""
+        return -self.log_prob(params, num_data=num_data) / num_data
+
+    def _log_density(self, w):
+        return jnp.logaddexp(
+            math.log(self.weight) + jax.scipy.stats.norm.logpdf(w, scale=self.first),
+            math.log1p(-self.weight) + jax.scipy.stats.norm.logpdf(w, scale=self.second),
+        )
+
+
+def _sum_of_squares(params):
+    return sum((jnp.sum(jnp.square(leaf)) for leaf in jax.tree.leaves(params)), jnp.zeros(()))

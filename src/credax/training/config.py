@@ -1,0 +1,127 @@
+"""Everything about training that is not the method: one frozen record, also the CLI's flags."""
+
+import dataclasses
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+import optax
+
+from credax.errors import InputError, unknown
+from credax.training.schedule import SCHEDULES, schedule
+
+OPTIMISERS = ("sgd", "adam")
+
+
+@dataclass(frozen=True)
+class Training:
+    """How to train: steps, optimiser, schedule, augmentation, members on the device, files.
+
+    Hashable, so that fits with equal settings share one compiled program.
+    """
+
+    epochs: int = 20
+    """Passes over the training rows."""
+    batch_size: int = 128
+    """Rows a step."""
+    optimiser: Literal["sgd", "adam"] = "sgd"
+    """Stochastic gradient descent with Nesterov momentum, or Adam."""
+    learning_rate: float = 0.1
+    """Base rate, which the schedule multiplies."""
+    momentum: float = 0.9
+    """Momentum of sgd."""
+    nesterov: bool = True
+    """Look ahead along the momentum (sgd)."""
+    clip_norm: float | None = None
+    """Scale each member's gradient down to at most this norm."""
+    schedule: Literal["constant", "cosine", "cyclic-cosine", "piecewise-linear"] = "cosine"
+    """How the learning rate changes over the training."""
+    warmup_epochs: float = 0.0
+    """Linear rise of the learning rate from zero over so many epochs."""
+    final_ratio: float = 0.0
+    """Last learning rate over the first (cosine and piecewise-linear)."""
+    milestones: tuple[float, float] = (0.5, 0.9)
+    """Shares of training between which piecewise-linear falls."""
+    cycles: int = 4
+    """Cycles of cyclic-cosine."""
+    last_batch: Literal["drop", "pad"] = "drop"
+    """Rows that do not fill a batch: left out this epoch, or a batch padded with weight zero."""
+    augment: tuple[str, ...] = ()
+    """Random changes of pictures: flip, crop."""
+    shared_augment: bool = False
+    """One draw of the augmentation for all members instead of one each."""
+    members: Literal["auto", "vmap", "map", "unroll", "shard"] = "auto"
+    """How members run: all at once, in groups, one by one, or spread over devices."""
+    members_at_once: int = 1
+    """Group size of members=map."""
+    steps: Literal["auto", "scan", "dispatch"] = "auto"
+    """One compiled loop over many steps, or one call a step."""
+    placement: Literal["auto", "device", "stream"] = "auto"
+    """Training rows on the device, or streamed from the host chunk by chunk."""
+    patience: int | None = None
+    """Stop a member after so many validations without a better one (needs validation rows)."""
+    keep_best: bool = False
+    """Return each member as it was at its best validation (needs validation rows)."""
+    checkpoint_every: int | None = None
+    """Checkpoint every n chunks; by default about twice a minute."""
+
+    def __post_init__(self):
+        for name in ("epochs", "batch_size", "cycles", "members_at_once"):
+            if getattr(self, name) < 1:
+                raise InputError(f"{name} is {getattr(self, name)}; it must be at least 1")
+        if not (self.learning_rate > 0 and math.isfinite(self.learning_rate)):
+            raise InputError(f"learning_rate is {self.learning_rate}; give a positive number")
+        if not 0 <= self.momentum < 1:
+            raise InputError(f"momentum is {self.momentum}; it lies in [0, 1)")
+        if self.clip_norm is not None and not self.clip_norm > 0:
+            raise InputError(f"clip_norm is {self.clip_norm}; give a positive number or leave it out")
+        if self.optimiser not in OPTIMISERS:
+            raise unknown("optimiser", self.optimiser, OPTIMISERS)
+        if self.schedule not in SCHEDULES:
+            raise unknown("schedule", self.schedule, SCHEDULES)
+        if not 0 <= self.milestones[0] < self.milestones[1] <= 1:
+            raise InputError(f"milestones are {self.milestones}; give two rising shares in [0, 1]")
+        if not 0 <= self.final_ratio <= 1:
+            raise InputError(f"final_ratio is {self.final_ratio}; it lies in [0, 1]")
+        for name in ("patience", "checkpoint_every"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise InputError(f"{name} is {value}; it must be at least 1, or left out")
+
+    def steps_per_epoch(self, num_data: int) -> int:
+        """Steps in one epoch of so many rows."""
+        if self.batch_size > num_data:
+            raise InputError(
+                f"batch_size is {self.batch_size} and there are {num_data} training rows; "
+                f"give a batch of at most {num_data}"
+            )
+        full, rest = divmod(num_data, self.batch_size)
+        return full + (1 if rest and self.last_batch == "pad" else 0)
+
+    def learning_rate_at(self, num_data: int):
+        """The learning rate as a function of the step."""
+        per_epoch = self.steps_per_epoch(num_data)
+        options = {
+            "constant": {},
+            "cosine": {"final_ratio": self.final_ratio},
+            "cyclic-cosine": {"cycles": self.cycles},
+            "piecewise-linear": {"milestones": self.milestones, "final_ratio": self.final_ratio},
+        }[self.schedule]
+        total = self.epochs * per_epoch
+        return schedule(
+            self.schedule, self.learning_rate, total, per_epoch, self.warmup_epochs, **options
+        )
+
+    def optimiser_for(self, num_data: int) -> optax.GradientTransformation:
+        """The optimiser over all steps; weight decay is the problem's prior, not part of it."""
+        rate = self.learning_rate_at(num_data)
+        if self.optimiser == "adam":
+            descent = optax.scale_by_adam()
+        else:
+            descent = optax.trace(self.momentum, self.nesterov) if self.momentum else optax.identity()
+        clip = optax.identity() if self.clip_norm is None else optax.clip_by_global_norm(self.clip_norm)
+        return optax.chain(clip, descent, optax.scale_by_learning_rate(rate))
+
+    def replace(self, **changes) -> "Training":
+        """The same settings with some changed."""
+        return dataclasses.replace(self, **changes)

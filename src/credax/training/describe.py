@@ -1,0 +1,58 @@
+"""What was run, in plain data: enough to know whether a folder holds the same run."""
+
+import dataclasses
+import hashlib
+from typing import Any
+
+import jax
+import numpy as np
+
+from credax.data.dataset import Split
+from credax.problem import Problem
+from credax.training.config import Training
+
+# A change of these changes no number, so a run may be resumed with others.
+FREE = {"checkpoint_every"}
+
+
+def describe_run(
+    problem: Problem,
+    method: Any,
+    training: Training,
+    data: Split,
+    validation: Split | None,
+    key: jax.Array,
+    config: dict[str, Any] | None,
+) -> dict[str, Any]:
+    """The resolved configuration of a fit, as JSON."""
+    settings = dataclasses.asdict(training)
+    return {
+        **(config or {}),
+        "method": {"name": method.name, **dataclasses.asdict(method)},
+        "training": {name: value for name, value in settings.items() if name not in FREE},
+        "problem": {
+            "network": _name(problem.network),
+            "likelihood": repr(problem.likelihood),
+            "prior": repr(problem.prior),
+        },
+        "key": np.asarray(jax.random.key_data(key)).tolist(),
+        "rows": fingerprint(data),
+        "validation_rows": None if validation is None else fingerprint(validation),
+    }
+
+
+def fingerprint(split: Split, most: int = 2**28) -> dict[str, Any]:
+    """Shape and digest of the rows; of very large sets, a fixed selection of rows."""
+    rows: Any = slice(None)
+    if split.x.nbytes > most:
+        rows = np.linspace(0, len(split) - 1, 4096).astype(int)
+    digest = hashlib.blake2b(digest_size=16)
+    for array in (split.x, split.y):
+        digest.update(np.ascontiguousarray(array[rows]).reshape(-1).view(np.uint8))
+    return {"count": len(split), "shape": list(split.x.shape[1:]), "digest": digest.hexdigest()}
+
+
+def _name(network: Any) -> str:
+    text = repr(network)
+    # Functions print their address, which differs from process to process.
+    return text if " at 0x" not in text else type(network).__name__

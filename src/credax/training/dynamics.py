@@ -1,0 +1,107 @@
+"""What a method gives the loop: a pure ``init`` and ``step``, and where its members are."""
+
+from typing import Any, NamedTuple, Protocol
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import optax
+from jaxtyping import Array, Float, Key, PyTree
+
+from credax.network import Variables
+from credax.problem import Batch, Problem
+from credax.training.config import Training
+
+Info = dict[str, Array]
+
+
+class Dynamics(Protocol):
+    """One replica's life. The loop runs ``replicas`` of them, each with its own key.
+
+    An object of this kind is a pytree: the arrays it holds are arguments of the compiled program,
+    never constants in it. A replica is one member (deep ensembles), one mode (SWAG, Laplace) or a
+    whole population whose members see each other (repulsive ensembles).
+    """
+
+    replicas: int
+    """How many independent copies the loop trains."""
+    offset: int
+    """Number of the first one: replica ``i`` uses ``fold_in(key, offset + i)``."""
+    shared_batches: bool
+    """All replicas see the same rows in the same order."""
+
+    def init(self, key: Key[Array, ""], x: Any) -> PyTree:
+        """The first state; ``x`` is shaped like a batch of raw inputs."""
+        ...
+
+    def step(self, key: Key[Array, ""], state: PyTree, batch: Batch) -> tuple[PyTree, Info]:
+        """The next state, and scalars to record; ``loss`` is one number a member."""
+        ...
+
+    def members(self, state: PyTree) -> Variables:
+        """The members as they are now, on a leading axis (of length one for a single network)."""
+        ...
+
+
+class DescentState(NamedTuple):
+    """A network and its optimiser."""
+
+    variables: Variables
+    optimiser: PyTree
+
+
+class Descent(eqx.Module):
+    """Gradient descent on the mean loss of one network: maximum a posteriori.
+
+    ``adversarial`` holds the step of adversarial smoothing for each input entry in standard units
+    (Lakshminarayanan et al. 2017): the loss becomes ``loss(x) + loss(x + ε sign ∇ₓ loss)``.
+    """
+
+    problem: Problem
+    training: Training = eqx.field(static=True)
+    num_data: int
+    replicas: int = 1
+    offset: int = 0
+    shared_batches: bool = False
+    adversarial: Float[Array, "..."] | None = None
+
+    def init(self, key, x) -> DescentState:
+        """A freshly initialised network."""
+        variables = self.problem.init(key, x)
+        return DescentState(variables, self._optimiser().init(variables.params))
+
+    def step(self, key, state: DescentState, batch: Batch) -> tuple[DescentState, Info]:
+        """One optimiser step."""
+        (loss, (carried, likelihood)), gradient = jax.value_and_grad(self._loss, has_aux=True)(
+            state.variables.params, state.variables.state, batch, key
+        )
+        updates, optimiser = self._optimiser().update(
+            gradient, state.optimiser, state.variables.params
+        )
+        params = optax.apply_updates(state.variables.params, updates)
+        return DescentState(Variables(params, carried), optimiser), {
+            "loss": loss,
+            "nll": likelihood,
+        }
+
+    def members(self, state: DescentState) -> Variables:
+        """The one network, with an axis of length one."""
+        return jax.tree.map(lambda leaf: leaf[None], state.variables)
+
+    def _optimiser(self):
+        return self.training.optimiser_for(self.num_data)
+
+    def _loss(self, params, carried, batch, key):
+        variables = Variables(params, carried)
+
+        def likelihood(x):
+            outputs, new = self.problem.outputs(variables, x, key=key, train=True)
+            return self.problem.negative_log_likelihood(outputs, batch._replace(x=x)), new
+
+        value, new = likelihood(batch.x)
+        penalty = self.problem.prior.penalty(self.problem.weights(params), num_data=self.num_data)
+        if self.adversarial is None:
+            return value + penalty, (new, value)
+        slope = jax.lax.stop_gradient(jax.grad(lambda x: likelihood(x)[0])(batch.x))
+        other, _ = likelihood(batch.x + self.adversarial * jnp.sign(slope))
+        return value + other + penalty, (new, value)

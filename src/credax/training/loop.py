@@ -1,0 +1,295 @@
+"""The only training loop. It knows nothing of methods; methods know nothing of it."""
+
+import resource
+import time
+import warnings
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import NamedSharding, PartitionSpec
+
+from credax.data.dataset import Split
+from credax.errors import InputError
+from credax.posterior import Posterior
+from credax.problem import Problem
+from credax.training.augment import check_augmentations
+from credax.training.config import Training
+from credax.training.describe import describe_run
+from credax.training.engine import choose_engine
+from credax.training.members import Shard
+from credax.training.progress import Reporter, reporter_for
+from credax.training.program import (
+    Carry,
+    Program,
+    Rows,
+    advance,
+    current_members,
+    initialise,
+    order_of,
+)
+from credax.training.run import RunFolder
+from credax.training.supply import DeviceSupply, StreamSupply, narrow, should_stream
+from credax.training.validation import Validation
+
+RECORDS = 200
+CHUNK_SECONDS = 1.0
+CHECKPOINT_SECONDS = 30.0
+
+
+class MemberDiverged(UserWarning):
+    """A member's loss became non-finite; it is left out of the result."""
+
+
+def fit(
+    problem: Problem,
+    method: Any,
+    data: Split,
+    *,
+    key: int | jax.Array = 0,
+    training: Training | None = None,
+    validation: Split | None = None,
+    folder: str | Path | None = None,
+    config: dict[str, Any] | None = None,
+    progress: bool | Reporter | None = None,
+    mesh: jax.sharding.Mesh | None = None,
+) -> Posterior:
+    """Train a population by a method and return its posterior.
+
+    Args:
+        problem: network, likelihood and prior.
+        method: a record of `credax.methods`, such as ``DeepEnsemble(members=5)``.
+        data: training rows, raw; their units become the problem's.
+        key: a seed or a typed key; member ``i`` uses ``fold_in(key, i)``.
+        training: epochs, batch size, optimiser and the rest.
+        validation: rows for early stopping and ``keep_best``; never trained on.
+        folder: keep the run there; the same call resumes it, and a finished run is only read.
+        config: what to write to the folder's ``config.json`` beside what is known here.
+        progress: a bar on a terminal by default; ``True``, ``False`` or one's own reporter.
+        mesh: devices with axes ``("members", "data")`` for ``training.members == "shard"``.
+    """
+    training = training or Training()
+    problem = problem.with_units(data.inputs, data.targets)
+    problem.check(data.x, data.y)
+    check_augmentations(training.augment, tuple(data.x.shape[1:]))
+    if validation is None and (training.patience or training.keep_best):
+        raise InputError(
+            "patience or keep_best is set and there are no validation rows; give validation=..., "
+            "or on the command line --validation 0.1"
+        )
+    key = jax.random.key(key) if isinstance(key, int) else key
+    training.steps_per_epoch(len(data))
+    dynamics = method.dynamics(problem, data, training)
+    strategy, dispatch = choose_engine(problem, dynamics, training, data, mesh)
+    streamed = should_stream(data, training.placement)
+    program = Program(
+        problem, dynamics, strategy, training, len(data), dispatch, streamed, key
+    )
+    run = None
+    if folder is not None:
+        run = RunFolder(folder)
+        run.open(describe_run(problem, method, training, data, validation, key, config))
+    try:
+        return _Loop(program, method, data, validation, run, reporter_for(progress)).run()
+    finally:
+        if run is not None:
+            run.close()
+
+
+class _Loop:
+    """One training: the host's part, between chunks of the compiled program."""
+
+    def __init__(self, program, method, data, validation, run, reporter):
+        self.program: Program = program
+        self.method = method
+        self.data: Split = data
+        self.folder: RunFolder | None = run
+        self.reporter: Reporter = reporter
+        self.validation = Validation.start(program, validation)
+        self.step = 0
+        self.seconds = 0.0
+        self.dead: dict[int, int] = {}
+
+    def run(self) -> Posterior:
+        if self.folder is not None and self.folder.finished:
+            return self.method.load(self.folder.members, self.program.problem)
+        carry = self._begin()
+        per_epoch, epochs = self.program.per_epoch, self.program.training.epochs
+        self.reporter.start(self.method.title, epochs, self.step // per_epoch)
+        try:
+            carry = self._train(carry)
+        finally:
+            self.reporter.stop()
+        return self._finish(carry)
+
+    def _begin(self) -> Carry:
+        example = Rows(np.asarray(self.data.x[:1]), narrow(self.data.y[:1]))
+        carry = initialise(self.program, example)
+        strategy = self.program.strategy
+        if isinstance(strategy, Shard):
+            everywhere = NamedSharding(strategy.mesh, PartitionSpec())
+            by_member = NamedSharding(strategy.mesh, PartitionSpec("members"))
+            carry = Carry(
+                jax.device_put(carry.states, by_member),
+                *jax.device_put((carry.order, carry.totals, carry.alive), everywhere),
+            )
+        return self._resume(carry)
+
+    def _resume(self, carry: Carry) -> Carry:
+        if self.folder is None:
+            return carry
+        found = self.folder.load_state(self._checkpoint(carry))
+        if found is None:
+            self.folder.rewind(-1)
+            return carry
+        tree, metadata = found
+        placed = jax.tree.map(
+            lambda old, new: jax.device_put(new, old.sharding), carry._replace(order=()), tree["carry"]
+        )
+        self.step, self.seconds = metadata["step"], metadata["seconds"]
+        self.dead = {int(member): step for member, step in metadata["dead"].items()}
+        self.validation = self.validation.restore(tree["validation"])
+        self.folder.rewind(self.step)
+        order = carry.order
+        if not self.program.streamed:
+            order = order_of(self.program, jnp.int32(self.step // self.program.per_epoch))
+        return placed._replace(order=order)
+
+    def _train(self, carry: Carry) -> Carry:
+        program = self.program
+        sharding = None
+        if isinstance(program.strategy, Shard):
+            sharding = NamedSharding(program.strategy.mesh, PartitionSpec())
+        if program.streamed:
+            supply = StreamSupply(self.data, program)
+        else:
+            supply = DeviceSupply(self.data, sharding)
+        every = program.per_epoch * -(-program.training.epochs // RECORDS)
+        length, chunks, saved = 1, 0, time.monotonic()
+        recorded = self.step - self.step % every
+        while self.step < program.total:
+            boundary = min(recorded + every, program.total)
+            stop = min(self.step + length, boundary, self.step + (supply.longest or boundary))
+            began = time.monotonic()
+            carry = self._chunk(carry, supply, stop)
+            self._bury(np.asarray(carry.alive))
+            took = time.monotonic() - began
+            self.seconds += took
+            self.step, chunks = stop, chunks + 1
+            length = _next_length(length, took)
+            if stop == boundary:
+                carry = self._record(carry, stop - recorded)
+                recorded = stop
+            else:
+                self.reporter.update(stop / program.per_epoch, "")
+            if self.validation.finished:
+                break
+            due = time.monotonic() - saved > CHECKPOINT_SECONDS
+            if program.training.checkpoint_every is not None:
+                due = chunks % program.training.checkpoint_every == 0
+            if due:
+                self._save(carry)
+                saved = time.monotonic()
+        return carry
+
+    def _chunk(self, carry: Carry, supply, stop: int) -> Carry:
+        if self.program.dispatch:
+            for step in range(self.step, stop):
+                rows = supply(self.program, step)
+                carry = advance((self.program, rows, jnp.int32(step), jnp.int32(step + 1)), carry)
+            return carry
+        rows = supply(self.program, self.step)
+        return advance((self.program, rows, jnp.int32(self.step), jnp.int32(stop)), carry)
+
+    def _bury(self, alive: np.ndarray) -> None:
+        offset = self.program.dynamics.offset
+        for member in np.flatnonzero(~alive):
+            if int(member) not in self.dead:
+                self.dead[int(member)] = self.step
+                epoch = self.step / self.program.per_epoch
+                warnings.warn(
+                    f"member {member + offset} has a non-finite loss after epoch {epoch:.1f} and is "
+                    "left out; a lower learning rate may help",
+                    MemberDiverged,
+                    stacklevel=4,
+                )
+        if not alive.any():
+            raise InputError(
+                f"all {len(alive)} members have a non-finite loss; lower the learning rate "
+                f"(learning_rate is {self.program.training.learning_rate}) or set clip_norm"
+            )
+
+    def _record(self, carry: Carry, steps: int) -> Carry:
+        totals = jax.device_get(carry.totals)
+        alive = np.asarray(carry.alive)
+        line: dict[str, Any] = {"epoch": self.step / self.program.per_epoch, "step": self.step}
+        for name, total in totals.items():
+            each = np.asarray(total, np.float64).reshape(len(total), -1) / steps
+            line[name] = _number(each.reshape(-1)[alive].mean() if each.size == alive.size else each.mean())
+            line[f"member_{name}"] = [_number(value) for value in each.reshape(-1)]
+        rate = self.program.training.learning_rate_at(self.program.num_data)
+        line["learning_rate"] = float(rate(jnp.float32(self.step - 1)))
+        line["seconds"] = round(self.seconds, 3)
+        if self.validation.rows is not None:
+            members = current_members(self.program, carry.states)
+            self.validation, scores = self.validation.update(members, alive)
+            line |= scores
+        if self.folder is not None:
+            self.folder.append(line)
+        text = f"loss {line['loss']:.4g}" if line["loss"] is not None else ""
+        self.reporter.update(line["epoch"], text)
+        return carry._replace(totals=jax.tree.map(jnp.zeros_like, carry.totals))
+
+    def _checkpoint(self, carry: Carry) -> dict[str, Any]:
+        return {"carry": carry._replace(order=()), "validation": self.validation.arrays}
+
+    def _save(self, carry: Carry) -> None:
+        if self.folder is not None:
+            metadata = {"step": self.step, "seconds": round(self.seconds, 3), "dead": self.dead}
+            self.folder.save_state(self._checkpoint(carry), metadata)
+
+    def _finish(self, carry: Carry) -> Posterior:
+        program = self.program
+        variables = self.validation.best(current_members(program, carry.states))
+        alive = np.asarray(carry.alive) & _finite(variables)
+        self._bury(alive)
+        posterior = self.method.posterior(
+            program.problem, program.dynamics, carry.states, variables, alive, self.data
+        )
+        if self.folder is not None:
+            posterior.save(self.folder.members)
+            peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+            offset = program.dynamics.offset
+            self.folder.append(
+                {
+                    "event": "finished",
+                    "step": self.step,
+                    "seconds": round(self.seconds, 3),
+                    "peak_memory_bytes": peak,
+                    "excluded": {
+                        str(m + offset): step / program.per_epoch for m, step in self.dead.items()
+                    },
+                }
+            )
+            self.folder.clear_state()
+        return posterior
+
+
+def _next_length(length: int, seconds: float) -> int:
+    """Chunks grow until they take about a second, so that the bar moves and dispatch is cheap."""
+    if seconds < CHUNK_SECONDS / 2:
+        return length * 4
+    return max(1, length // 2) if seconds > 2 * CHUNK_SECONDS else length
+
+
+def _finite(variables) -> np.ndarray:
+    checks = [
+        jnp.isfinite(leaf).reshape(len(leaf), -1).all(1) for leaf in jax.tree.leaves(variables)
+    ]
+    return np.asarray(jnp.stack(checks).all(0))
+
+
+def _number(value: float) -> float | None:
+    return float(value) if np.isfinite(value) else None

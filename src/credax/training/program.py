@@ -1,0 +1,182 @@
+"""The compiled part of training: many steps of all members, nothing read back in between."""
+
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Int, Key, PyTree
+
+from credax.problem import Problem
+from credax.training.augment import augment
+from credax.training.config import Training
+from credax.training.dynamics import Dynamics
+from credax.training.members import Strategy
+
+# Branches of a replica's key. Nothing else folds these in, so streams never meet.
+_INIT, _ORDER, _STEP, _AUGMENT = range(4)
+_SHARED = 2**31 - 1
+
+
+class Carry(NamedTuple):
+    """What goes from step to step. ``order`` is this epoch's row order, remade at its start."""
+
+    states: PyTree
+    order: Int[Array, "*replicas rows"]
+    totals: PyTree
+    alive: Bool[Array, " members"]
+
+
+class Rows(NamedTuple):
+    """Raw training rows: all of them on the device, or the ready batches of a streamed chunk."""
+
+    x: Array
+    y: Array
+
+
+class Program(eqx.Module):
+    """Everything a step needs but the state."""
+
+    problem: Problem
+    dynamics: Dynamics
+    strategy: Strategy
+    training: Training = eqx.field(static=True)
+    num_data: int
+    dispatch: bool
+    streamed: bool
+    key: Key[Array, ""]
+
+    @property
+    def per_epoch(self) -> int:
+        """Steps an epoch."""
+        return self.training.steps_per_epoch(self.num_data)
+
+    @property
+    def total(self) -> int:
+        """Steps of the whole training."""
+        return self.training.epochs * self.per_epoch
+
+    @property
+    def keys(self) -> Key[Array, " replicas"]:
+        """Each replica's own key, the same in an ensemble of any size."""
+        numbers = jnp.arange(self.dynamics.replicas) + self.dynamics.offset
+        return jax.vmap(lambda i: jax.random.fold_in(self.key, i))(numbers)
+
+    def shuffle(self, epoch: Array) -> Int[Array, "*replicas rows"]:
+        """The order of rows in an epoch: one for all replicas, or one each."""
+        length = self.per_epoch * self.training.batch_size
+
+        def order(key):
+            key = jax.random.fold_in(jax.random.fold_in(key, _ORDER), epoch)
+            return jnp.resize(jax.random.permutation(key, self.num_data), length)
+
+        if self.dynamics.shared_batches:
+            return order(jax.random.fold_in(self.key, _SHARED))
+        return jax.vmap(order)(self.keys)
+
+    def batch_rows(self, order: Array, step: Array) -> Int[Array, "*replicas batch"]:
+        """The rows of one step."""
+        size = self.training.batch_size
+        start = (step % self.per_epoch) * size
+        return jax.lax.dynamic_slice_in_dim(order, start, size, axis=-1)
+
+    def batch(self, key: Array, x: Array, y: Array, step: Array):
+        """Raw rows as an augmented batch in standard units, padding rows with weight zero."""
+        size = self.training.batch_size
+        position = (step % self.per_epoch) * size + jnp.arange(size)
+        weight = (position < self.num_data).astype(jnp.float32)
+        return self.problem.prepare(augment(self.training.augment, key, x), y, weight)
+
+    def step(self, carry: Carry, rows: Rows, step: Array, start: Array) -> Carry:
+        """One step of every replica; streamed ``rows`` begin with the batches of ``start``."""
+        if self.streamed:
+            order = carry.order
+            supply = jax.tree.map(lambda leaf: leaf[step - start], rows)
+        else:
+            fresh = step % self.per_epoch == 0
+            shuffle = lambda: self.shuffle(step // self.per_epoch)  # noqa: E731
+            order = jax.lax.cond(fresh, shuffle, lambda: carry.order)
+            supply = self.batch_rows(order, step)
+        common = jax.random.fold_in(self.key, _SHARED)
+        together = self.dynamics.shared_batches
+
+        def replica(own, shared):
+            key, state, mine = own
+            supply = shared if together else mine
+            x, y = supply if self.streamed else jax.tree.map(lambda leaf: leaf[supply], rows)
+            # A key that is the same for all members makes vmap compute the batch once.
+            augment_key = common if self.training.shared_augment else key
+            batch = self.batch(_branch(augment_key, _AUGMENT, step), x, y, step)
+            return self.dynamics.step(_branch(key, _STEP, step), state, batch)
+
+        own = (self.keys, carry.states, None if together else supply)
+        states, info = self.strategy(replica, own, supply if together else None)
+        totals = jax.tree.map(jnp.add, carry.totals, info)
+        alive = carry.alive & jnp.isfinite(info["loss"]).reshape(carry.alive.shape)
+        return Carry(states, order, totals, alive)
+
+    def first(self, x: Any) -> PyTree:
+        """Every replica's first state; ``x`` is shaped like raw inputs."""
+
+        def start(key, _):
+            return self.dynamics.init(jax.random.fold_in(key, _INIT), x)
+
+        return self.strategy(start, self.keys, None)
+
+    def no_info(self, states: PyTree, example: Rows) -> PyTree:
+        """Zero totals, shaped like what a step reports."""
+        size = self.training.batch_size
+        rows = jax.tree.map(lambda a: jax.ShapeDtypeStruct((size, *a.shape[1:]), a.dtype), example)
+
+        def report(keys, states, rows):
+            def one(key, state):
+                batch = self.batch(key, rows.x, rows.y, jnp.int32(0))
+                return self.dynamics.step(key, state, batch)[1]
+
+            return jax.vmap(one)(keys, states)
+
+        info = jax.eval_shape(report, self.keys, states, rows)
+        return jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), info)
+
+    def members(self, states: PyTree) -> PyTree:
+        """All members of all replicas on one leading axis."""
+        nested = jax.vmap(self.dynamics.members)(states)
+        return jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), nested)
+
+
+def _branch(key, branch: int, step: Array):
+    return jax.random.fold_in(jax.random.fold_in(key, branch), step)
+
+
+@eqx.filter_jit
+def initialise(program: Program, example: Rows) -> Carry:
+    """The carry before the first step; ``example`` is one raw row, for its shape."""
+    states = program.first(example.x)
+    members = jax.eval_shape(program.members, states)
+    count = len(jax.tree.leaves(members)[0])
+    order = jnp.zeros((0,), jnp.int32) if program.streamed else program.shuffle(jnp.int32(0))
+    alive = jnp.ones(count, bool)
+    return Carry(states, order, program.no_info(states, example), alive)
+
+
+@eqx.filter_jit(donate="all-except-first")
+def advance(inputs: tuple[Program, Rows, Array, Array], carry: Carry) -> Carry:
+    """Steps ``start`` to ``stop`` of every replica, in one loop; the old carry is given up."""
+    program, rows, start, stop = inputs
+    if program.dispatch:
+        return program.step(carry, rows, start, start)
+    return jax.lax.fori_loop(
+        start, stop, lambda step, carry: program.step(carry, rows, step, start), carry
+    )
+
+
+@eqx.filter_jit
+def order_of(program: Program, epoch: Array) -> Int[Array, "*replicas rows"]:
+    """An epoch's row order, for a resumed run or for streaming."""
+    return program.shuffle(epoch)
+
+
+@eqx.filter_jit
+def current_members(program: Program, states: PyTree) -> PyTree:
+    """The variables of all members as they are now."""
+    return program.members(states)

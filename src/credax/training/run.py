@@ -1,0 +1,151 @@
+"""A run is a folder: what was asked, how it went, where it stands, what came out.
+
+``config.json`` (fully resolved), ``metrics.jsonl`` (a line a record), ``state.safetensors`` with
+``state.json`` (the checkpoint, and the one before it), ``members.safetensors`` (the result).
+Every file is written under a temporary name, synced and renamed.
+"""
+
+import fcntl
+import json
+import os
+import warnings
+from pathlib import Path
+from typing import Any
+
+from credax.errors import InputError
+from credax.files import DamagedFile, load_tree, read_json, save_tree, write_atomic, write_json
+
+STATE = "state.safetensors"
+PREVIOUS = "state.previous.safetensors"
+
+
+class RunFolder:
+    """The files of one run. Opening it claims it: two processes never train in one folder."""
+
+    def __init__(self, path: str | Path):
+        self.path = Path(path)
+        self._lock = None
+
+    @property
+    def members(self) -> Path:
+        """Where the result is kept."""
+        return self.path / "members.safetensors"
+
+    @property
+    def finished(self) -> bool:
+        """The run ended and its members are there."""
+        return self.members.exists()
+
+    def open(self, config: dict[str, Any]) -> None:
+        """Claim the folder for this configuration, or say in one sentence why not."""
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            self._lock = open(self.path / ".lock", "w")  # noqa: SIM115 (held until close)
+        except OSError as error:
+            raise InputError(
+                f"cannot use the folder {self.path} ({error.strerror}); choose another with --out"
+            ) from error
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            self.close()
+            raise InputError(
+                f"another process is training in {self.path}; wait for it or choose another --out"
+            ) from error
+        try:
+            self._agree(config)
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Let the folder go."""
+        if self._lock is not None:
+            self._lock.close()
+            self._lock = None
+
+    def _agree(self, config: dict[str, Any]) -> None:
+        path = self.path / "config.json"
+        config = json.loads(json.dumps(config))
+        if not path.exists():
+            strangers = [p.name for p in self.path.iterdir() if not p.name.startswith(".")]
+            if strangers:
+                raise InputError(
+                    f"{self.path} holds other files ({strangers[0]}, ...) and no run; choose an "
+                    "empty or new folder with --out"
+                )
+            write_json(path, config)
+            return
+        old = read_json(path)
+        if old != config:
+            raise InputError(
+                f"{self.path} holds a run with other settings ({_first_difference(old, config)}); "
+                "choose another folder with --out, or repeat the run's own settings to resume it"
+            )
+
+    def save_state(self, tree: Any, metadata: dict[str, Any]) -> None:
+        """Keep a checkpoint; the one before stays until the next."""
+        current, previous = self.path / STATE, self.path / PREVIOUS
+        if current.exists():
+            os.replace(current, previous)
+        save_tree(current, tree, metadata)
+        write_json(self.path / "state.json", metadata)
+
+    def load_state(self, template: Any) -> tuple[Any, dict[str, Any]] | None:
+        """The newest checkpoint that is whole, or None; a damaged one is named in a warning."""
+        for name in (STATE, PREVIOUS):
+            path = self.path / name
+            if not path.exists():
+                continue
+            try:
+                return load_tree(path, template)
+            except DamagedFile as error:
+                # Out of the way, so that the next checkpoint does not push it over a whole one.
+                os.replace(path, path.with_suffix(".damaged"))
+                older = name == STATE and (self.path / PREVIOUS).exists()
+                where = "the checkpoint before it" if older else "the start"
+                warnings.warn(f"{error}; going on from {where}", RuntimeWarning, stacklevel=2)
+        return None
+
+    def clear_state(self) -> None:
+        """The run is finished: its checkpoints are no longer needed."""
+        for name in (STATE, PREVIOUS, "state.json"):
+            (self.path / name).unlink(missing_ok=True)
+
+    def append(self, line: dict[str, Any]) -> None:
+        """Add a line to ``metrics.jsonl``."""
+        try:
+            with open(self.path / "metrics.jsonl", "a") as file:
+                file.write(json.dumps(line, allow_nan=False) + "\n")
+        except OSError as error:
+            raise InputError(
+                f"cannot write to {self.path / 'metrics.jsonl'} ({error.strerror}); free some space "
+                "and run the same command again: it resumes from the last checkpoint"
+            ) from error
+
+    def history(self) -> list[dict[str, Any]]:
+        """The lines of ``metrics.jsonl``; a last line cut off by a crash is left out."""
+        path = self.path / "metrics.jsonl"
+        lines = path.read_text().splitlines() if path.exists() else []
+        records = []
+        for line in lines:
+            try:
+                records.append(json.loads(line))
+            except json.JSONDecodeError:
+                break
+        return records
+
+    def rewind(self, step: int) -> None:
+        """Forget lines written after the checkpoint that training goes on from."""
+        kept = [line for line in self.history() if line.get("step", 0) <= step]
+        write_atomic(
+            self.path / "metrics.jsonl", "".join(json.dumps(line) + "\n" for line in kept)
+        )
+
+
+def _first_difference(old: Any, new: Any, where: str = "") -> str:
+    if isinstance(old, dict) and isinstance(new, dict):
+        for name in sorted({*old, *new}):
+            if old.get(name) != new.get(name):
+                return _first_difference(old.get(name), new.get(name), f"{where}.{name}".strip("."))
+    return f"{where} is {old!r} there and {new!r} here"

@@ -1,0 +1,90 @@
+"""Where training rows are: all on the device, or streamed from the host a chunk at a time."""
+
+from concurrent.futures import Future, ThreadPoolExecutor
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from credax.data.dataset import Split
+from credax.training.program import Program, Rows, order_of
+
+STREAM_BYTES = 256 * 2**20
+DEVICE_BYTES = 8 * 2**30
+
+
+def should_stream(split: Split, placement: str) -> bool:
+    """Stream what is asked for, what lies in a file, and what would not fit on the device."""
+    if placement != "auto":
+        return placement == "stream"
+    if isinstance(split.x, np.memmap):
+        return True
+    statistics = jax.devices()[0].memory_stats() or {}
+    room = statistics.get("bytes_limit", 4 * DEVICE_BYTES) // 4
+    return split.x.nbytes > min(room, DEVICE_BYTES)
+
+
+def narrow(y: np.ndarray) -> np.ndarray:
+    """Labels as int32 and targets as the default float, whatever they came as."""
+    return np.asarray(y, np.int32 if y.dtype.kind in "iub" else jnp.zeros(0).dtype)
+
+
+class DeviceSupply:
+    """All rows on the device, once; a chunk may be of any length."""
+
+    longest = None
+
+    def __init__(self, split: Split, sharding=None):
+        rows = Rows(np.asarray(split.x), narrow(split.y))
+        self._rows = jax.device_put(rows, sharding)
+
+    def __call__(self, program: Program, start: int) -> Rows:
+        """The same rows for every chunk."""
+        return self._rows
+
+
+class StreamSupply:
+    """Ready batches of the next steps, gathered on the host while the device computes.
+
+    The order of rows is the one the device would use, so streaming changes no number. Memory:
+    two chunks of at most 256 MiB.
+    """
+
+    def __init__(self, split: Split, program: Program):
+        self._x, self._y = split.x, narrow(split.y)
+        orders = 1 if program.dynamics.shared_batches else program.dynamics.replicas
+        row = int(np.prod(split.x.shape[1:], dtype=int)) * split.x.dtype.itemsize
+        step = max(1, orders * program.training.batch_size * row)
+        self.longest = int(np.clip(STREAM_BYTES // step, 1, program.per_epoch))
+        self._worker = ThreadPoolExecutor(max_workers=1)
+        self._ready: dict[int, Future] = {}
+        self._orders: dict[int, np.ndarray] = {}
+
+    def __call__(self, program: Program, start: int) -> Rows:
+        """Batches of the ``longest`` steps from ``start`` on; the next chunk is begun too."""
+        current = self._ready.pop(start, None) or self._submit(program, start)
+        self._ready.clear()
+        following = start + self.longest
+        if following < program.total:
+            self._ready[following] = self._submit(program, following)
+        return current.result()
+
+    def _submit(self, program: Program, start: int) -> Future:
+        index = np.stack([self._index(program, t) for t in range(start, start + self.longest)])
+        return self._worker.submit(self._gather, index)
+
+    def _index(self, program: Program, step: int) -> np.ndarray:
+        epoch, size = step // program.per_epoch, program.training.batch_size
+        if epoch not in self._orders:
+            self._orders = {e: o for e, o in self._orders.items() if e >= epoch - 1}
+            self._orders[epoch] = np.asarray(order_of(program, jnp.int32(epoch)))
+        first = (step % program.per_epoch) * size
+        return self._orders[epoch][..., first : first + size]
+
+    def _gather(self, index: np.ndarray) -> Rows:
+        # Sorted unique rows: a file on disk is then read once and forwards.
+        unique, inverse = np.unique(index, return_inverse=True)
+        inverse = inverse.reshape(index.shape)
+        return jax.device_put(
+            Rows(np.asarray(self._x[unique])[inverse], self._y[unique][inverse])
+        )

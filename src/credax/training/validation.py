@@ -1,0 +1,124 @@
+"""Each member's score on rows it is not trained on: early stopping and the best of each member."""
+
+import dataclasses
+from dataclasses import dataclass
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.scipy.special import logsumexp
+from jaxtyping import Array, Bool, Float, PyTree
+
+from credax.data.dataset import Split
+from credax.network import Variables
+from credax.problem import Problem
+from credax.training.program import Program
+from credax.training.supply import narrow
+
+BATCH = 512
+
+
+@dataclass(frozen=True)
+class Validation:
+    """What validation has seen so far.
+
+    Members are judged one by one, by their own negative log-likelihood, so a member's fate does not
+    depend on the others: one that has not improved for ``patience`` validations is settled, and its
+    best stays what it was.
+    """
+
+    problem: Problem
+    rows: Split | None
+    patience: int | None
+    keep_best: bool
+    arrays: dict[str, Any]
+
+    @classmethod
+    def start(cls, program: Program, rows: Split | None) -> "Validation":
+        """Before the first validation; nothing is kept unless early stopping or the best is asked."""
+        training = program.training
+        arrays: dict[str, Any] = {}
+        if rows is not None and (training.patience or training.keep_best):
+            program.problem.check(rows.x, rows.y)
+            example = jax.ShapeDtypeStruct((1, *rows.x.shape[1:]), rows.x.dtype)
+            shapes = jax.eval_shape(
+                lambda: program.members(jax.vmap(lambda k: program.dynamics.init(k, example))(program.keys))
+            )
+            members = len(jax.tree.leaves(shapes)[0])
+            arrays = {
+                "score": jnp.full(members, jnp.inf),
+                "waiting": jnp.zeros(members, jnp.int32),
+                "best": jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), shapes),
+            }
+        return cls(program.problem, rows, training.patience, training.keep_best, arrays)
+
+    def restore(self, arrays: dict[str, Any]) -> "Validation":
+        """As it was at a checkpoint."""
+        return dataclasses.replace(self, arrays=jax.tree.map(jnp.asarray, arrays))
+
+    @property
+    def finished(self) -> bool:
+        """Every member is settled."""
+        if not self.arrays or self.patience is None:
+            return False
+        return bool(np.all(np.asarray(self.arrays["waiting"]) >= self.patience))
+
+    def update(self, members: Variables, alive: np.ndarray) -> "tuple[Validation, dict[str, Any]]":
+        """Score the members; returns the new record and what to write to the metrics."""
+        assert self.rows is not None
+        log_prob = self._log_prob(members)
+        each = -log_prob.mean(1)
+        mixture = -(logsumexp(log_prob[alive], axis=0) - np.log(alive.sum())).mean()
+        scores = {
+            "validation_nll": _number(mixture),
+            "member_validation_nll": [_number(value) for value in each],
+        }
+        if not self.arrays:
+            return self, scores
+        arrays = _keep(self.arrays, members, jnp.asarray(each), self.patience or np.iinfo(np.int32).max)
+        return dataclasses.replace(self, arrays=arrays), scores
+
+    def best(self, members: Variables) -> Variables:
+        """Each member at its best if asked for, else as it is."""
+        return self.arrays["best"] if self.arrays and self.keep_best else members
+
+    def _log_prob(self, members: Variables) -> np.ndarray:
+        assert self.rows is not None
+        x, y = self.rows.x, narrow(self.rows.y)
+        parts = []
+        for start in range(0, len(x), BATCH):
+            chosen = np.minimum(np.arange(start, start + min(BATCH, len(x))), len(x) - 1)
+            part = _member_log_prob(self.problem, members, np.asarray(x[chosen]), y[chosen])
+            parts.append(np.asarray(part)[:, : len(x) - start])
+        return np.concatenate(parts, axis=1)
+
+
+@eqx.filter_jit
+def _member_log_prob(problem: Problem, members: Variables, x, y) -> Float[Array, "members batch"]:
+    batch = problem.prepare(x, y)
+
+    def one(variables):
+        return problem.likelihood.log_prob(problem.outputs(variables, batch.x)[0], batch.y)
+
+    return jax.vmap(one)(members)
+
+
+@eqx.filter_jit
+def _keep(arrays: dict[str, Any], members: Variables, each: Array, patience: int) -> dict[str, Any]:
+    settled: Bool[Array, " members"] = arrays["waiting"] >= patience
+    better = (each < arrays["score"]) & ~settled
+
+    def choose(new: PyTree, old: PyTree):
+        return jnp.where(better.reshape(-1, *(1,) * (new.ndim - 1)), new, old)
+
+    return {
+        "score": jnp.where(better, each, arrays["score"]),
+        "waiting": jnp.where(better, 0, arrays["waiting"] + 1),
+        "best": jax.tree.map(choose, members, arrays["best"]),
+    }
+
+
+def _number(value) -> float | None:
+    return float(value) if np.isfinite(value) else None
