@@ -1,0 +1,79 @@
+"""What every data set must satisfy before anyone trains on it."""
+
+import numpy as np
+
+from credax.data.dataset import Dataset, Split
+from credax.errors import InputError
+
+
+def check(dataset: Dataset, where: str, *, train_may_be_empty: bool = False) -> Dataset:
+    """The data set itself if it is sound, else an `InputError` that names ``where`` it came from.
+
+    Sound means: rows in every split, one input shape, finite numbers, labels that are integers in
+    ``[0, num_classes)`` (classification) or finite numbers (regression).
+    """
+    splits = {"train": dataset.train, "validation": dataset.validation, "test": dataset.test}
+    for name, split in splits.items():
+        if split is None:
+            continue
+        if len(split) == 0 and not (name == "train" and train_may_be_empty):
+            raise InputError(f"{where}: the {name} split is empty; give at least one row")
+        if split.x.ndim < 2 or 0 in split.x.shape[1:]:
+            raise InputError(
+                f"{where}: x of the {name} split has shape {split.x.shape}; "
+                "give [rows, features] or [rows, height, width, channels]"
+            )
+        if split.x.shape[1:] != dataset.input_shape:
+            raise InputError(
+                f"{where}: inputs are {dataset.input_shape} in the train split and "
+                f"{split.x.shape[1:]} in the {name} split; give all splits one shape"
+            )
+        finite(split.x, f"{where}: x of the {name} split")
+    for name, split in splits.items():
+        if split is not None and len(split):
+            _check_targets(dataset, name, split, where)
+    return dataset
+
+
+def as_float32(values: np.ndarray) -> np.ndarray:
+    """Numbers as float32; what is too large becomes infinite, which `check` reports by its row."""
+    with np.errstate(over="ignore"):
+        return np.asarray(values).astype(np.float32)
+
+
+def finite(values: np.ndarray, what: str) -> None:
+    """Raise an `InputError` that names the first row with a NaN or an infinity."""
+    if np.issubdtype(values.dtype, np.integer):
+        return
+    if not np.issubdtype(values.dtype, np.floating):
+        raise InputError(f"{what} has type {values.dtype}; give integers or floating-point numbers")
+    bad = ~np.isfinite(values).reshape(len(values), -1).all(axis=1)
+    if bad.any():
+        raise InputError(
+            f"{what} has a value that is not a finite float32 in row {int(np.argmax(bad))} "
+            f"({int(bad.sum())} such rows); remove or fill in these rows"
+        )
+
+
+def _check_targets(dataset: Dataset, name: str, split: Split, where: str) -> None:
+    if dataset.task == "regression":
+        if split.y.ndim not in (1, 2):
+            raise InputError(
+                f"{where}: y of the {name} split has shape {split.y.shape}; "
+                "give [rows] or [rows, targets]"
+            )
+        finite(split.y, f"{where}: y of the {name} split")
+        return
+    if split.y.ndim != 1 or not np.issubdtype(split.y.dtype, np.integer):
+        raise InputError(
+            f"{where}: y of the {name} split has shape {split.y.shape} and type {split.y.dtype}; "
+            "give one integer label a row"
+        )
+    classes = len(dataset.class_names) or None
+    bad = (split.y < 0) | (split.y >= classes if classes else False)
+    if bad.any():
+        row = int(np.argmax(bad))
+        raise InputError(
+            f"{where}: the label in row {row} of the {name} split is {split.y[row]}; labels are "
+            + (f"0 to {classes - 1}" if classes else "0, 1, 2, ...")
+        )

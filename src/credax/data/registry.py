@@ -1,0 +1,126 @@
+"""The data sets there are, by name, and the one door to all of them."""
+
+import difflib
+import os
+from pathlib import Path
+from typing import Any
+
+from credax.data import cifar, digits, mnist, svhn, tiny_imagenet, toys, uci
+from credax.data.arrays import read_npz
+from credax.data.checks import check
+from credax.data.dataset import Dataset
+from credax.data.fetch import download as fetch
+from credax.data.places import root_folder
+from credax.data.source import Source
+from credax.data.table import read_table
+from credax.errors import InputError, unknown
+
+_ROOMS = (digits, mnist, cifar, svhn, tiny_imagenet, uci, toys)
+_SOURCES: dict[str, Source] = {source.name: source for room in _ROOMS for source in room.SOURCES}
+_SHORT = {
+    "uci/boston": "uci/boston-housing",
+    "uci/naval": "uci/naval-propulsion-plant",
+    "uci/power": "uci/power-plant",
+    "uci/protein": "uci/protein-tertiary-structure",
+    "uci/wine": "uci/wine-quality-red",
+}
+_FILES = {".npz": read_npz, ".csv": read_table, ".tsv": read_table}
+
+
+def names() -> tuple[str, ...]:
+    """The names `load` knows, in the order of a table.
+
+    >>> names()[:3]
+    ('digits', 'mnist', 'fashion-mnist')
+    """
+    return tuple(_SOURCES)
+
+
+def sources() -> tuple[Source, ...]:
+    """The record of every data set: description, task, input shape, whether and where it is."""
+    return tuple(_SOURCES.values())
+
+
+def describe(name: str) -> Source:
+    """The record of one data set; case, hyphens and underscores in the name do not matter.
+
+    >>> describe("Fashion_MNIST").input_shape
+    (28, 28, 1)
+    """
+    plain = {_plain(known): source for known, source in _SOURCES.items()}
+    plain |= {_plain(short): _SOURCES[full] for short, full in _SHORT.items()}
+    if _plain(name) not in plain:
+        raise unknown("data set", name, _SOURCES)
+    return plain[_plain(name)]
+
+
+def locate(name: str, root: str | os.PathLike[str] | None = None) -> Path | None:
+    """The file or folder a data set would be read from, or None; nothing is read or downloaded."""
+    return describe(name).locate(root)
+
+
+def load(
+    name: str | os.PathLike[str],
+    root: str | os.PathLike[str] | None = None,
+    *,
+    split: int | None = None,
+    download: bool = True,
+    **options: Any,
+) -> Dataset:
+    """A data set by its name, or from a user's own ``.npz``, ``.csv`` or ``.tsv`` file.
+
+    Files are looked for under ``root``, else ``$CREDAX_DATA``, else the user's cache folder, and
+    where a system package puts them. What is not there is downloaded into that folder if its
+    publisher's address and checksum are known, unless ``download`` is False. ``split`` chooses one
+    of the published splits of a ``uci/`` set, or the seed by which a user's rows are held out;
+    other ``options`` are those of the set (``credax.data.describe(name).options``) or of
+    `credax.data.read_npz` and `credax.data.read_table`.
+
+    A set of which only test rows are there (``kmnist_test.npz``) has an empty ``train``.
+
+    >>> data = load("toy/two-moons", train=50, seed=1)
+    >>> len(data.train), data.num_classes
+    (50, 2)
+    """
+    name = os.fspath(name)
+    if Path(name).suffix.lower() in _FILES:
+        return _from_file(name, root, split, options)
+    source = describe(name)
+    if split is not None:
+        options["split"] = split
+    _check_options(source.name, options, source.options)
+    if source.find is None:
+        return check(source.read(**options), source.name)
+    folder = root_folder(root)
+    place = source.find(folder)
+    if place is None and download:
+        fetch(source, folder)
+        place = source.find(folder)
+    if place is None:
+        raise source.missing(folder)
+    return check(source.read(place, **options), str(place), train_may_be_empty=True)
+
+
+def _from_file(name: str, root, split: int | None, options: dict[str, Any]) -> Dataset:
+    path = Path(root or "").expanduser() / Path(name).expanduser()
+    if not path.is_file():
+        raise InputError(f"there is no file {path}; give the path of an .npz, .csv or .tsv file")
+    read = _FILES[path.suffix.lower()]
+    known = {key for key in read.__kwdefaults__ if key != "split"}
+    _check_options(path.name, options, known)
+    return check(read(path, split=split, **options), str(path))
+
+
+def _check_options(name: str, options: dict[str, Any], known) -> None:
+    for option in options:
+        if option not in known:
+            near = difflib.get_close_matches(option, known, n=1)
+            hint = f"did you mean {near[0]!r}? " if near else ""
+            raise InputError(
+                f"data set {name!r} has no option {option!r}; {hint}it takes: "
+                + (", ".join(known) or "none")
+            )
+
+
+def _plain(name: str) -> str:
+    return name.lower().replace("-", "").replace("_", "")
