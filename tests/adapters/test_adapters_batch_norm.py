@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from adapter_networks import EPSILON, MOMENTUM, STATEFUL, batch_norm
+from adapter_networks import EPSILON, LIBRARIES, MOMENTUM, STATEFUL, batch_norm
 
 close = {"rtol": 2e-5, "atol": 2e-5}
 
@@ -18,7 +18,7 @@ def normalised(x, mean, variance):
     return (np.asarray(x, np.float64) - mean) / np.sqrt(variance + EPSILON)
 
 
-def evaluated(library, batches):
+def running_moments(library, batches):
     """Mean and (biased) variance that evaluation uses after training on ``batches``."""
     statistics = [np.stack(moments(batch)) for batch in batches]
     start = np.array([[0.0] * 4, [1.0] * 4]) if library != "haiku" else np.zeros((2, 4))
@@ -35,23 +35,28 @@ def evaluated(library, batches):
 @pytest.mark.parametrize("library", STATEFUL)
 def test_running_statistics_follow_the_library(library, x):
     network = batch_norm(library)
-    variables = network.init(jax.random.key(0), x)
-    batches = [x, 3 * x + 1, x[:3]]
-    step = jax.jit(lambda v, batch: network.apply(v, batch, train=True))
-    for count, batch in enumerate(batches, 1):
-        outputs, state = step(variables, batch)
-        wanted = normalised(batch, *moments(batch))
-        if library == "equinox-ema":  # normalises by the running average in training too
-            wanted = normalised(batch, *evaluated(library, batches[:count]))
-        np.testing.assert_allclose(outputs, wanted, **close)
-        variables = variables._replace(state=state)
-        outputs, _ = network.apply(variables, x)
-        np.testing.assert_allclose(
-            outputs, normalised(x, *evaluated(library, batches[:count])), **close
-        )
+    struct = jax.ShapeDtypeStruct(x.shape, x.dtype)
+    variables = network.init(jax.random.key(0), struct)
+    batches = jnp.stack([x, 3 * x + 1, x**2])
+
+    @jax.jit
+    def train(state):
+        def step(state, batch):
+            outputs, state = network.apply(variables._replace(state=state), batch, train=True)
+            return state, (outputs, network.apply(variables._replace(state=state), x)[0])
+
+        return jax.lax.scan(step, state, batches)
+
+    _, (trained, evaluated) = train(variables.state)
+    for i, batch in enumerate(batches):
+        running = running_moments(library, batches[: i + 1])
+        # Equinox's "ema" normalises by the running average in training too
+        used = running if library == "equinox-ema" else moments(batch)
+        np.testing.assert_allclose(trained[i], normalised(batch, *used), **close)
+        np.testing.assert_allclose(evaluated[i], normalised(x, *running), **close)
 
 
-@pytest.mark.parametrize("library", STATEFUL)
+@pytest.mark.parametrize("library", LIBRARIES[1:])
 def test_evaluation_changes_no_state_and_rows_do_not_see_each_other(library, x):
     network = batch_norm(library)
     variables = network.init(jax.random.key(0), x)
@@ -65,13 +70,14 @@ def test_evaluation_changes_no_state_and_rows_do_not_see_each_other(library, x):
     np.testing.assert_allclose(network.apply(variables, x[2:3])[0], outputs[2:3], **close)
 
 
-@pytest.mark.parametrize("library", STATEFUL)
+@pytest.mark.parametrize("library", LIBRARIES[1:])
 def test_state_has_member_axes_like_params(library, x):
     network = batch_norm(library)
     keys = jax.random.split(jax.random.key(0), 3)
     xs = jnp.stack([x, 2 * x, x + 1])
     variables = jax.vmap(network.init, (0, None))(keys, x)
-    outputs, states = jax.vmap(lambda v, x: network.apply(v, x, train=True))(variables, xs)
+    step = jax.jit(jax.vmap(lambda v, x: network.apply(v, x, train=True)))
+    outputs, states = step(variables, xs)
     for i, key in enumerate(keys):
         alone, state = network.apply(network.init(key, x), xs[i], train=True)
         np.testing.assert_allclose(outputs[i], alone, **close)
@@ -79,24 +85,7 @@ def test_state_has_member_axes_like_params(library, x):
             np.testing.assert_allclose(a[i], b, **close)
 
 
-@pytest.mark.parametrize("library", STATEFUL)
-def test_training_is_a_scan_and_its_state_can_be_shaped_first(library, x):
-    network = batch_norm(library)
-    struct = jax.ShapeDtypeStruct(x.shape, x.dtype)
-    shapes = jax.eval_shape(network.init, jax.random.key(0), struct)
-    variables = network.init(jax.random.key(0), x)
-    assert jax.tree.structure(shapes) == jax.tree.structure(variables)
-
-    def step(state, batch):
-        return network.apply(variables._replace(state=state), batch, train=True)[::-1]
-
-    scanned, _ = jax.lax.scan(step, variables.state, jnp.stack([x, 2 * x]))
-    looped = step(step(variables.state, x)[0], 2 * x)[0]
-    for a, b in zip(jax.tree.leaves(scanned), jax.tree.leaves(looped), strict=True):
-        np.testing.assert_allclose(a, b, **close)
-
-
-@pytest.mark.parametrize("library", STATEFUL)
+@pytest.mark.parametrize("library", LIBRARIES[1:])
 def test_gradients_flow_through_the_batch_statistics(library, x):
     network = batch_norm(library)
     variables = network.init(jax.random.key(0), x)
@@ -108,4 +97,6 @@ def test_gradients_flow_through_the_batch_statistics(library, x):
         z = (x - x.mean(0)) / jnp.sqrt(x.var(0) + EPSILON)
         return jnp.sum(z * jnp.arange(28.0).reshape(7, 4))
 
-    np.testing.assert_allclose(jax.grad(outputs)(x), jax.grad(by_hand)(x), rtol=1e-3, atol=1e-4)
+    np.testing.assert_allclose(
+        jax.jit(jax.grad(outputs))(x), jax.jit(jax.grad(by_hand))(x), rtol=1e-3, atol=1e-4
+    )
