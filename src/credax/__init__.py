@@ -3,8 +3,9 @@
 Names are loaded when first used, so that the command line answers before jax is imported.
 """
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from credax.lazy import lazy_names
 
 if TYPE_CHECKING:
     from credax import adapters as adapters
@@ -44,47 +45,42 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-_ROOMS = ("data", "networks", "adapters", "training", "methods", "metrics", "report")
-_NAMES = {
-    "Dataset": "data",
-    "Split": "data",
-    "Network": "network",
-    "FunctionNetwork": "network",
-    "Variables": "network",
-    "Categorical": "likelihood",
-    "Bernoulli": "likelihood",
-    "Gaussian": "likelihood",
-    "HeteroscedasticGaussian": "likelihood",
-    "GaussianPrior": "prior",
-    "ScaleMixturePrior": "prior",
-    "Problem": "problem",
-    "Batch": "problem",
-    "Standardise": "standardise",
-    "Single": "methods.single",
-    "DeepEnsemble": "methods.deep_ensemble",
-    "Training": "training.config",
-    "fit": "training.loop",
-    "MemberDiverged": "training.loop",
-    "Posterior": "posterior",
-    "Population": "posterior",
-    "combine": "posterior",
-    "Prediction": "prediction",
-    "ClassPrediction": "prediction",
-    "GaussianPrediction": "prediction",
-    "evaluate": "metrics",
-    "InputError": "errors",
-}
-
-__all__ = [*_NAMES, *_ROOMS]  # pyright: ignore[reportUnsupportedDunderAll]
-
-
-def __getattr__(name: str):
-    if name in _ROOMS:
-        return import_module(f"credax.{name}")
-    if name in _NAMES:
-        return getattr(import_module(f"credax.{_NAMES[name]}"), name)
-    raise AttributeError(f"module 'credax' has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted([*globals(), *__all__])
+__getattr__, __all__ = lazy_names(  # pyright: ignore[reportUnsupportedDunderAll]
+    __name__,
+    {
+        "Dataset": "data",
+        "Split": "data",
+        "Network": "network",
+        "FunctionNetwork": "network",
+        "Variables": "network",
+        "Categorical": "likelihood",
+        "Bernoulli": "likelihood",
+        "Gaussian": "likelihood",
+        "HeteroscedasticGaussian": "likelihood",
+        "GaussianPrior": "prior",
+        "ScaleMixturePrior": "prior",
+        "Problem": "problem",
+        "Batch": "problem",
+        "Standardise": "standardise",
+        "Single": "methods.single",
+        "DeepEnsemble": "methods.deep_ensemble",
+        "Training": "training.config",
+        "fit": "training.loop",
+        "MemberDiverged": "training.loop",
+        "Posterior": "posterior",
+        "Population": "posterior",
+        "combine": "posterior",
+        "Prediction": "prediction",
+        "ClassPrediction": "prediction",
+        "GaussianPrediction": "prediction",
+        "evaluate": "metrics",
+        "InputError": "errors",
+        "data": "data",
+        "networks": "networks",
+        "adapters": "adapters",
+        "training": "training",
+        "methods": "methods",
+        "metrics": "metrics",
+        "report": "report",
+    },
+)

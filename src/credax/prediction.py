@@ -221,12 +221,11 @@ class GaussianPrediction(eqx.Module):
     def sample(self, key: Key[Array, ""], n: int = 1) -> Float[Array, "n batch *targets"]:
         """Targets drawn from the mixture; rows choose their member independently."""
         which, noise = jax.random.split(key)
-        members, batch, targets = self.means.shape
-        pick = jax.random.randint(which, (n, batch), 0, members)
-        rows = jnp.arange(batch)
-        normal = jax.random.normal(noise, (n, batch, targets), self.means.dtype)
-        draws = self.means[pick, rows] + jnp.sqrt(self.variances[pick, rows]) * normal
-        return _squeeze(draws)
+        means, variances = jnp.asarray(self.means), jnp.asarray(self.variances)
+        members, batch, targets = means.shape
+        pick = jax.random.randint(which, (n, batch), 0, members), jnp.arange(batch)
+        normal = jax.random.normal(noise, (n, batch, targets), means.dtype)
+        return _squeeze(means[pick] + jnp.sqrt(variances[pick]) * normal)
 
     def select(self, rows) -> "GaussianPrediction":
         """The same prediction for some rows only."""

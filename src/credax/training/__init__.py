@@ -1,13 +1,35 @@
 """The one training loop and what it needs."""
 
-from credax.training.config import Training as Training
-from credax.training.dynamics import Descent as Descent
-from credax.training.dynamics import DescentState as DescentState
-from credax.training.dynamics import Dynamics as Dynamics
-from credax.training.loop import MemberDiverged as MemberDiverged
-from credax.training.loop import fit as fit
-from credax.training.members import Map as Map
-from credax.training.members import Shard as Shard
-from credax.training.members import Unroll as Unroll
-from credax.training.members import Vmap as Vmap
-from credax.training.run import RunFolder as RunFolder
+from typing import TYPE_CHECKING
+
+from credax.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from credax.training.config import Training as Training
+    from credax.training.dynamics import Descent as Descent
+    from credax.training.dynamics import DescentState as DescentState
+    from credax.training.dynamics import Dynamics as Dynamics
+    from credax.training.loop import MemberDiverged as MemberDiverged
+    from credax.training.loop import fit as fit
+    from credax.training.members import Map as Map
+    from credax.training.members import Shard as Shard
+    from credax.training.members import Unroll as Unroll
+    from credax.training.members import Vmap as Vmap
+    from credax.training.run import RunFolder as RunFolder
+
+__getattr__, __all__ = lazy_names(  # pyright: ignore[reportUnsupportedDunderAll]
+    __name__,
+    {
+        "Training": "config",
+        "Descent": "dynamics",
+        "DescentState": "dynamics",
+        "Dynamics": "dynamics",
+        "MemberDiverged": "loop",
+        "fit": "loop",
+        "Map": "members",
+        "Shard": "members",
+        "Unroll": "members",
+        "Vmap": "members",
+        "RunFolder": "run",
+    },
+)

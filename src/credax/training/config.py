@@ -1,16 +1,17 @@
-"""Everything about training that is not the method: one frozen record, also the CLI's flags."""
+"""Everything about training that is not the method: one frozen record, also the CLI's flags.
+
+No jax here: the command line reads its arguments before jax is imported.
+"""
 
 import dataclasses
 import math
 from dataclasses import dataclass
 from typing import Literal
 
-import optax
-
 from credax.errors import InputError, unknown
-from credax.training.schedule import SCHEDULES, schedule
 
 OPTIMISERS = ("sgd", "adam")
+SCHEDULES = ("constant", "cosine", "cyclic-cosine", "piecewise-linear")
 
 
 @dataclass(frozen=True)
@@ -50,11 +51,11 @@ class Training:
     """Random changes of pictures: flip, crop."""
     shared_augment: bool = False
     """One draw of the augmentation for all members instead of one each."""
-    members: Literal["auto", "vmap", "map", "unroll", "shard"] = "auto"
+    strategy: Literal["auto", "vmap", "map", "unroll", "shard"] = "auto"
     """How members run: all at once, in groups, one by one, or spread over devices."""
     members_at_once: int = 1
-    """Group size of members=map."""
-    steps: Literal["auto", "scan", "dispatch"] = "auto"
+    """Group size of strategy=map."""
+    stepping: Literal["auto", "loop", "dispatch"] = "auto"
     """One compiled loop over many steps, or one call a step."""
     placement: Literal["auto", "device", "stream"] = "auto"
     """Training rows on the device, or streamed from the host chunk by chunk."""
@@ -97,30 +98,6 @@ class Training:
             )
         full, rest = divmod(num_data, self.batch_size)
         return full + (1 if rest and self.last_batch == "pad" else 0)
-
-    def learning_rate_at(self, num_data: int):
-        """The learning rate as a function of the step."""
-        per_epoch = self.steps_per_epoch(num_data)
-        options = {
-            "constant": {},
-            "cosine": {"final_ratio": self.final_ratio},
-            "cyclic-cosine": {"cycles": self.cycles},
-            "piecewise-linear": {"milestones": self.milestones, "final_ratio": self.final_ratio},
-        }[self.schedule]
-        total = self.epochs * per_epoch
-        return schedule(
-            self.schedule, self.learning_rate, total, per_epoch, self.warmup_epochs, **options
-        )
-
-    def optimiser_for(self, num_data: int) -> optax.GradientTransformation:
-        """The optimiser over all steps; weight decay is the problem's prior, not part of it."""
-        rate = self.learning_rate_at(num_data)
-        if self.optimiser == "adam":
-            descent = optax.scale_by_adam()
-        else:
-            descent = optax.trace(self.momentum, self.nesterov) if self.momentum else optax.identity()
-        clip = optax.identity() if self.clip_norm is None else optax.clip_by_global_norm(self.clip_norm)
-        return optax.chain(clip, descent, optax.scale_by_learning_rate(rate))
 
     def replace(self, **changes) -> "Training":
         """The same settings with some changed."""

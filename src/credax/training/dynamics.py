@@ -11,6 +11,7 @@ from jaxtyping import Array, Float, Key, PyTree
 from credax.network import Variables
 from credax.problem import Batch, Problem
 from credax.training.config import Training
+from credax.training.schedule import optimiser_for
 
 Info = dict[str, Array]
 
@@ -89,7 +90,7 @@ class Descent(eqx.Module):
         return jax.tree.map(lambda leaf: leaf[None], state.variables)
 
     def _optimiser(self):
-        return self.training.optimiser_for(self.num_data)
+        return optimiser_for(self.training, self.num_data)
 
     def _loss(self, params, carried, batch, key):
         variables = Variables(params, carried)

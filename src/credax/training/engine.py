@@ -20,17 +20,17 @@ def choose_engine(
     """The member strategy, and whether steps are dispatched one by one."""
     strategy = _strategy(training, mesh)
     if isinstance(strategy, Shard):
-        strategy.check(dynamics.replicas)
-    return strategy, training.steps == "dispatch"
+        strategy.check(dynamics.replicas, training.batch_size)
+    return strategy, training.stepping == "dispatch"
 
 
 def _strategy(training: Training, mesh) -> Strategy:
-    if mesh is not None and training.members not in ("auto", "shard"):
+    if mesh is not None and training.strategy not in ("auto", "shard"):
         raise InputError(
-            f"mesh is given and members is {training.members!r}; a mesh is for members='shard'"
+            f"mesh is given and strategy is {training.strategy!r}; a mesh is for strategy='shard'"
         )
-    if training.members == "shard" or mesh is not None:
+    if training.strategy == "shard" or mesh is not None:
         return Shard(mesh or default_mesh())
-    if training.members == "map":
+    if training.strategy == "map":
         return Map(training.members_at_once)
-    return Unroll() if training.members == "unroll" else Vmap()
+    return Unroll() if training.strategy == "unroll" else Vmap()

@@ -9,7 +9,6 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.sharding import NamedSharding, PartitionSpec
 
 from credax.data.dataset import Split
 from credax.errors import InputError
@@ -31,6 +30,7 @@ from credax.training.program import (
     order_of,
 )
 from credax.training.run import RunFolder
+from credax.training.schedule import learning_rate_at
 from credax.training.supply import DeviceSupply, StreamSupply, narrow, should_stream
 from credax.training.validation import Validation
 
@@ -68,7 +68,7 @@ def fit(
         folder: keep the run there; the same call resumes it, and a finished run is only read.
         config: what to write to the folder's ``config.json`` beside what is known here.
         progress: a bar on a terminal by default; ``True``, ``False`` or one's own reporter.
-        mesh: devices with axes ``("members", "data")`` for ``training.members == "shard"``.
+        mesh: devices with axes ``("members", "data")`` for ``training.strategy == "shard"``.
     """
     training = training or Training()
     problem = problem.with_units(data.inputs, data.targets)
@@ -110,6 +110,7 @@ class _Loop:
         self.validation = Validation.start(program, validation)
         self.step = 0
         self.seconds = 0.0
+        self.compiling = 0.0
         self.dead: dict[int, int] = {}
 
     def run(self) -> Posterior:
@@ -129,12 +130,8 @@ class _Loop:
         carry = initialise(self.program, example)
         strategy = self.program.strategy
         if isinstance(strategy, Shard):
-            everywhere = NamedSharding(strategy.mesh, PartitionSpec())
-            by_member = NamedSharding(strategy.mesh, PartitionSpec("members"))
-            carry = Carry(
-                jax.device_put(carry.states, by_member),
-                *jax.device_put((carry.order, carry.totals, carry.alive), everywhere),
-            )
+            rest = strategy.place((carry.order, carry.totals, carry.alive), None)
+            carry = Carry(strategy.place(carry.states, "members"), *rest)
         return self._resume(carry)
 
     def _resume(self, carry: Carry) -> Carry:
@@ -149,6 +146,7 @@ class _Loop:
             lambda old, new: jax.device_put(new, old.sharding), carry._replace(order=()), tree["carry"]
         )
         self.step, self.seconds = metadata["step"], metadata["seconds"]
+        self.compiling = metadata["compile_seconds"]
         self.dead = {int(member): step for member, step in metadata["dead"].items()}
         self.validation = self.validation.restore(tree["validation"])
         self.folder.rewind(self.step)
@@ -159,13 +157,7 @@ class _Loop:
 
     def _train(self, carry: Carry) -> Carry:
         program = self.program
-        sharding = None
-        if isinstance(program.strategy, Shard):
-            sharding = NamedSharding(program.strategy.mesh, PartitionSpec())
-        if program.streamed:
-            supply = StreamSupply(self.data, program)
-        else:
-            supply = DeviceSupply(self.data, sharding)
+        supply = (StreamSupply if program.streamed else DeviceSupply)(self.data, program)
         every = program.per_epoch * -(-program.training.epochs // RECORDS)
         length, chunks, saved = 1, 0, time.monotonic()
         recorded = self.step - self.step % every
@@ -176,6 +168,8 @@ class _Loop:
             carry = self._chunk(carry, supply, stop)
             self._bury(np.asarray(carry.alive))
             took = time.monotonic() - began
+            if chunks == 0:  # the first chunk is one step: its time is the compiler's
+                self.compiling += took
             self.seconds += took
             self.step, chunks = stop, chunks + 1
             length = _next_length(length, took)
@@ -229,7 +223,7 @@ class _Loop:
             each = np.asarray(total, np.float64).reshape(len(total), -1) / steps
             line[name] = _number(each.reshape(-1)[alive].mean() if each.size == alive.size else each.mean())
             line[f"member_{name}"] = [_number(value) for value in each.reshape(-1)]
-        rate = self.program.training.learning_rate_at(self.program.num_data)
+        rate = learning_rate_at(self.program.training, self.program.num_data)
         line["learning_rate"] = float(rate(jnp.float32(self.step - 1)))
         line["seconds"] = round(self.seconds, 3)
         if self.validation.rows is not None:
@@ -248,6 +242,7 @@ class _Loop:
     def _save(self, carry: Carry) -> None:
         if self.folder is not None:
             metadata = {"step": self.step, "seconds": round(self.seconds, 3), "dead": self.dead}
+            metadata["compile_seconds"] = round(self.compiling, 3)
             self.folder.save_state(self._checkpoint(carry), metadata)
 
     def _finish(self, carry: Carry) -> Posterior:
@@ -267,6 +262,7 @@ class _Loop:
                     "event": "finished",
                     "step": self.step,
                     "seconds": round(self.seconds, 3),
+                    "compile_seconds": round(self.compiling, 3),
                     "peak_memory_bytes": peak,
                     "excluded": {
                         str(m + offset): step / program.per_epoch for m, step in self.dead.items()

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jax.sharding import Mesh, NamedSharding, PartitionSpec
+from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
 from credax.errors import InputError
 
@@ -59,27 +59,45 @@ class Unroll(eqx.Module):
 class Shard(eqx.Module):
     """Members spread over a mesh with axes ``("members", "data")``; batches over ``"data"``."""
 
-    mesh: Mesh = eqx.field(static=True)
+    mesh: Mesh = eqx.field(static=True, converter=lambda mesh: _automatic(mesh))
 
     def __call__(self, function, own, shared):
         """`jax.vmap`, partitioned by the compiler along the members axis."""
-        return self.place(jax.vmap(function, in_axes=(0, None))(own, shared))
+        batched = jax.vmap(function, in_axes=(0, None), spmd_axis_name="members")
+        return self._constrain(batched(self._constrain(own, "members"), shared), "members")
 
-    def place(self, tree: Any) -> Any:
-        """Constrain (inside jit) or move (outside) a population to its devices."""
-        sharding = NamedSharding(self.mesh, PartitionSpec("members"))
+    def split_batch(self, batch: Any) -> Any:
+        """Rows of a batch over the ``"data"`` axis (inside a member's function)."""
+        return self._constrain(batch, "data")
+
+    def place(self, tree: Any, axis: str | None) -> Any:
+        """Move arrays to the mesh: their leading axis along ``axis``, or a copy everywhere."""
+        return jax.device_put(tree, NamedSharding(self.mesh, PartitionSpec(axis)))
+
+    def check(self, members: int, batch_size: int) -> None:
+        """Members and batches must divide evenly over the mesh."""
+        for what, count, axis in (("members", members, "members"), ("batch_size", batch_size, "data")):
+            devices = self.mesh.shape[axis]
+            if count % devices:
+                raise InputError(
+                    f"{what} is {count} and the mesh has {devices} devices along '{axis}'; choose a "
+                    "multiple of that, another mesh, or strategy='vmap'"
+                )
+
+    def _constrain(self, tree: Any, axis: str) -> Any:
+        sharding = NamedSharding(self.mesh, PartitionSpec(axis))
         return jax.tree.map(lambda leaf: jax.lax.with_sharding_constraint(leaf, sharding), tree)
-
-    def check(self, members: int) -> None:
-        """Members must divide evenly over the mesh."""
-        devices = self.mesh.shape["members"]
-        if members % devices:
-            raise InputError(
-                f"members is {members} and the mesh has {devices} devices along 'members'; "
-                "choose a multiple, or members='vmap'"
-            )
 
 
 def default_mesh() -> Mesh:
     """All devices along the members axis."""
     return jax.make_mesh((len(jax.devices()), 1), ("members", "data"))
+
+
+def _automatic(mesh: Mesh) -> Mesh:
+    """The same devices with axes that the compiler partitions by itself."""
+    if set(mesh.axis_names) != {"members", "data"}:
+        raise InputError(
+            f"the mesh has axes {mesh.axis_names}; give jax.make_mesh(shape, ('members', 'data'))"
+        )
+    return Mesh(mesh.devices, mesh.axis_names, axis_types=(AxisType.Auto,) * 2)

@@ -11,7 +11,7 @@ from credax.problem import Problem
 from credax.training.augment import augment
 from credax.training.config import Training
 from credax.training.dynamics import Dynamics
-from credax.training.members import Strategy
+from credax.training.members import Shard, Strategy
 
 # Branches of a replica's key. Nothing else folds these in, so streams never meet.
 _INIT, _ORDER, _STEP, _AUGMENT = range(4)
@@ -85,7 +85,8 @@ class Program(eqx.Module):
         size = self.training.batch_size
         position = (step % self.per_epoch) * size + jnp.arange(size)
         weight = (position < self.num_data).astype(jnp.float32)
-        return self.problem.prepare(augment(self.training.augment, key, x), y, weight)
+        batch = self.problem.prepare(augment(self.training.augment, key, x), y, weight)
+        return self.strategy.split_batch(batch) if isinstance(self.strategy, Shard) else batch
 
     def step(self, carry: Carry, rows: Rows, step: Array, start: Array) -> Carry:
         """One step of every replica; streamed ``rows`` begin with the batches of ``start``."""

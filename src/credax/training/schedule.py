@@ -1,6 +1,6 @@
 """Learning rates as pure functions of the step, all relative to one base rate.
 
-Each maker returns ``factor(step) -> float`` for ``step = 0 .. total - 1``; `schedule` multiplies by
+Each maker returns ``factor(step)`` for ``step = 0 .. total - 1``; `learning_rate_at` multiplies by
 the base rate and by a linear warm-up.
 """
 
@@ -8,25 +8,27 @@ import math
 from collections.abc import Callable
 
 import jax.numpy as jnp
+import optax
 
-from credax.errors import InputError, unknown
+from credax.errors import InputError
+from credax.training.config import Training
 
 Factor = Callable[[jnp.ndarray], jnp.ndarray]
 
 
-def constant(total: int, per_epoch: int) -> Factor:
+def constant() -> Factor:
     """Always one."""
     return lambda step: jnp.ones(())
 
 
-def cosine(total: int, per_epoch: int, final_ratio: float = 0.0) -> Factor:
+def cosine(total: int, final_ratio: float = 0.0) -> Factor:
     """``r + (1 - r) (1 + cos(π step / total)) / 2``: from one down to the final ratio ``r``."""
     return lambda step: (
         final_ratio + (1 - final_ratio) * 0.5 * (1 + jnp.cos(jnp.pi * step / total))
     )
 
 
-def cyclic_cosine(total: int, per_epoch: int, cycles: int = 4) -> Factor:
+def cyclic_cosine(total: int, cycles: int = 4) -> Factor:
     """``(cos(π (step mod C) / C) + 1) / 2``, ``C = ceil(total / cycles)`` (Huang et al. 2017)."""
     length = math.ceil(total / cycles)
     return lambda step: 0.5 * (jnp.cos(jnp.pi * jnp.mod(step, length) / length) + 1)
@@ -52,25 +54,38 @@ def piecewise_linear(
     return factor
 
 
-SCHEDULES = {
-    "constant": constant,
-    "cosine": cosine,
-    "cyclic-cosine": cyclic_cosine,
-    "piecewise-linear": piecewise_linear,
-}
-
-
-def schedule(
-    name: str, rate: float, total: int, per_epoch: int, warmup_epochs: float = 0.0, **options
-) -> Factor:
+def learning_rate_at(training: Training, num_data: int) -> Factor:
     """The learning rate at each step: base rate x named factor x linear warm-up from zero."""
-    if name not in SCHEDULES:
-        raise unknown("schedule", name, SCHEDULES)
-    if not 0 <= warmup_epochs * per_epoch < max(total, 1):
+    per_epoch = training.steps_per_epoch(num_data)
+    total = training.epochs * per_epoch
+    warmup = training.warmup_epochs * per_epoch
+    if not 0 <= warmup < total:
         raise InputError(
-            f"warmup_epochs is {warmup_epochs}; it must be shorter than the training "
-            f"({total / per_epoch:g} epochs)"
+            f"warmup_epochs is {training.warmup_epochs}; it must be shorter than the training "
+            f"({training.epochs} epochs)"
         )
-    factor = SCHEDULES[name](total, per_epoch, **options)
-    warmup = max(warmup_epochs * per_epoch, 1e-9)
-    return lambda step: rate * factor(step) * jnp.minimum(1.0, (step + 1) / warmup)
+    factor = {
+        "constant": lambda: constant(),
+        "cosine": lambda: cosine(total, training.final_ratio),
+        "cyclic-cosine": lambda: cyclic_cosine(total, training.cycles),
+        "piecewise-linear": lambda: piecewise_linear(
+            total, per_epoch, training.milestones, training.final_ratio
+        ),
+    }[training.schedule]()
+    rise = lambda step: jnp.minimum(1.0, (step + 1) / warmup) if warmup else 1.0  # noqa: E731
+    return lambda step: training.learning_rate * factor(step) * rise(step)
+
+
+def optimiser_for(training: Training, num_data: int) -> optax.GradientTransformation:
+    """The optimiser over all steps; weight decay is the problem's prior, not part of it."""
+    if training.optimiser == "adam":
+        descent = optax.scale_by_adam()
+    elif training.momentum:
+        descent = optax.trace(training.momentum, training.nesterov)
+    else:
+        descent = optax.identity()
+    clip = optax.identity()
+    if training.clip_norm is not None:
+        clip = optax.clip_by_global_norm(training.clip_norm)
+    rate = optax.scale_by_learning_rate(learning_rate_at(training, num_data))
+    return optax.chain(clip, descent, rate)

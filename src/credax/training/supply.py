@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from credax.data.dataset import Split
+from credax.training.members import Shard
 from credax.training.program import Program, Rows, order_of
 
 STREAM_BYTES = 256 * 2**20
@@ -34,9 +35,10 @@ class DeviceSupply:
 
     longest = None
 
-    def __init__(self, split: Split, sharding=None):
+    def __init__(self, split: Split, program: Program):
         rows = Rows(np.asarray(split.x), narrow(split.y))
-        self._rows = jax.device_put(rows, sharding)
+        mesh = program.strategy if isinstance(program.strategy, Shard) else None
+        self._rows = mesh.place(rows, None) if mesh else jax.device_put(rows)
 
     def __call__(self, program: Program, start: int) -> Rows:
         """The same rows for every chunk."""

@@ -1,0 +1,79 @@
+"""``credax compare``: several methods and seeds on one data set, a table and a page."""
+
+import dataclasses
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from credax import methods
+from credax.cli.config import Compare, Fit, Task, peek, read_arguments
+from credax.cli.recipes import recipe
+from credax.errors import InputError
+
+DEFAULT_ROOT = "runs"
+
+
+def run(arguments: list[str]) -> None:
+    """Read the flags, train what is missing, print the table, write the page."""
+    data = peek(arguments, "--data", Task.data)
+    default = Compare(task=recipe(data))
+    config = read_arguments(Compare, arguments, "credax compare", default)
+    if config.seeds < 1:
+        raise InputError(f"seeds is {config.seeds}; give at least 1")
+    if not config.methods:
+        raise InputError("methods is empty; name at least one, such as --methods single")
+    compare(config)
+
+
+def compare(config: Compare) -> None:
+    """Train each method and seed in a run folder of its own, then tabulate and report."""
+    from rich.console import Console
+
+    from credax.cli.job import Job, SavedRun
+    from credax.cli.plan import plan
+    from credax.report import Comparison, print_rich, summarise, write_csv, write_html, write_json
+
+    records = [_record(name, config.members) for name in config.methods]
+    job = Job.of(config.task)
+    name = "_".join(part for part in ("compare", Path(job.task.data).name, config.output.name) if part)
+    root = Path(config.output.out or Path(DEFAULT_ROOT) / name)
+    fits = [
+        (Fit(record, job.task, seed), root / f"{record.name}_{seed}")
+        for record in records
+        for seed in range(config.seeds)
+    ]
+    if config.output.dry_run:
+        print(json.dumps([plan(job, fit, folder) for fit, folder in fits], indent=2))
+        return
+    quiet = config.output.quiet or config.output.json
+    console = Console(stderr=True, quiet=quiet)
+    results = []
+    for number, (fit, folder) in enumerate(fits, 1):
+        console.print(f"{fit.method.title}, seed {fit.seed}  ({number} of {len(fits)})")
+        posterior = job.train(fit, folder, False if quiet else None)
+        results.append(SavedRun.open(folder).result(posterior))
+    comparison = Comparison(
+        title=f"{' against '.join(record.title for record in records)} on {job.dataset.name}",
+        data=job.dataset.name,
+        task=job.dataset.task,
+        results=results,
+        class_names=job.dataset.class_names,
+        inputs=job.dataset.test.x,
+    )
+    table = summarise(comparison)
+    write_csv(table, root / "results.csv")
+    write_json(table, root / "results.json")
+    write_html(comparison, root / "report.html")
+    if config.output.json:
+        print((root / "results.json").read_text())
+        return
+    print_rich(table, Console())
+    Console().print(f"report: {root / 'report.html'}", highlight=False, soft_wrap=True)
+
+
+def _record(name: str, members: int | None) -> Any:
+    record = methods.get(name)()
+    if members is None or "members" not in {f.name for f in dataclasses.fields(record)}:
+        return record
+    return replace(record, members=members)

@@ -1,0 +1,126 @@
+"""What the commands take: one dataclass is the flags, the Python config and ``config.json``."""
+
+import dataclasses
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import tyro
+from tyro.constructors import PrimitiveConstructorSpec
+
+from credax.errors import InputError
+from credax.training.config import Training
+
+Likelihood = Literal["auto", "categorical", "bernoulli", "gaussian", "heteroscedastic"]
+
+_COMMAS = PrimitiveConstructorSpec(
+    nargs=1,
+    metavar="A,B,...",
+    instance_from_str=lambda given: tuple(part for part in given[0].split(",") if part),
+    is_instance=lambda value: isinstance(value, tuple),
+    str_from_instance=lambda value: [",".join(map(str, value))],
+)
+Names = Annotated[tuple[str, ...], _COMMAS]
+
+
+@dataclass(frozen=True)
+class Task:
+    """The data and the network: what every training command shares."""
+
+    data: str = "digits"
+    """Data set by name (credax list datasets), or a .npz or .csv file."""
+    data_dir: str | None = None
+    """Folder with the data files; by default CREDAX_DATA or the cache."""
+    split: int | None = None
+    """Which standard split (UCI sets)."""
+    train_rows: int | None = None
+    """Use only so many training rows."""
+    test_rows: int | None = None
+    """Use only so many test rows."""
+    validation: float = 0.0
+    """Share of the training rows held out for validation."""
+    network: str = "auto"
+    """Network by name (credax list networks); auto chooses by the data."""
+    network_options: tuple[str, ...] = ()
+    """Options of the network, such as 'hidden=(50,50)' zero_head=True."""
+    likelihood: Likelihood = "auto"
+    """How outputs become probabilities; auto is categorical or heteroscedastic."""
+    weight_decay: float = 5e-4
+    """Weight decay on the mean loss: a Gaussian prior of precision (training rows x decay)."""
+    training: tyro.conf.OmitArgPrefixes[Training] = field(default_factory=Training)
+
+
+@dataclass(frozen=True)
+class Output:
+    """Where results go and how much is said."""
+
+    out: str | None = None
+    """Folder of the run; the same command resumes it."""
+    name: str = ""
+    """A word to add to the folder's name."""
+    dry_run: bool = False
+    """Print the plan, parameter count and memory estimate; train nothing."""
+    json: bool = False
+    """Print results as JSON."""
+    quiet: bool = False
+    """No progress bar."""
+
+
+@dataclass(frozen=True)
+class Fit:
+    """One method on one data set with one seed; the flags are made in `credax.cli.fit`."""
+
+    method: Any
+    task: Task
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class Compare:
+    """Several methods and seeds on one data set."""
+
+    methods: Names = ("single", "deep-ensemble")
+    """Methods by name, separated by commas."""
+    members: int | None = None
+    """Members of every method that has them."""
+    seeds: int = 3
+    """How many seeds, 0, 1, ..."""
+    task: tyro.conf.OmitArgPrefixes[Task] = field(default_factory=Task)
+    output: tyro.conf.OmitArgPrefixes[Output] = field(default_factory=Output)
+
+
+def read_arguments(config: Any, arguments: list[str], program: str, default: Any = None) -> Any:
+    """Flags into a config; a mistake ends the program with code 2."""
+    kwargs = {} if default is None else {"default": default}
+    return tyro.cli(config, args=arguments, prog=program, **kwargs)
+
+
+def peek(arguments: list[str], flag: str, default: str) -> str:
+    """The value of a flag before the flags are read: defaults of others depend on it."""
+    for position, argument in enumerate(arguments):
+        if argument == flag and position + 1 < len(arguments):
+            return arguments[position + 1]
+        if argument.startswith(f"{flag}="):
+            return argument.split("=", 1)[1]
+    return default
+
+
+def to_json(config: Any) -> dict[str, Any]:
+    """A config as plain data."""
+    return json.loads(json.dumps(dataclasses.asdict(config)))
+
+
+def task_from_json(content: dict[str, Any], path: Path) -> Task:
+    """The task of a saved ``config.json``."""
+    try:
+        values = dict(content["task"])
+        training = dict(values.pop("training"))
+        training["milestones"] = tuple(training["milestones"])
+        training["augment"] = tuple(training["augment"])
+        values["network_options"] = tuple(values["network_options"])
+        return Task(**values, training=Training(**training))
+    except (KeyError, TypeError) as error:
+        raise InputError(
+            f"{path} is not the configuration of a credax run ({error}); was it made by credax fit?"
+        ) from error

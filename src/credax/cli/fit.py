@@ -1,0 +1,92 @@
+"""``credax fit METHOD``: train one method."""
+
+import dataclasses
+import json
+from dataclasses import field
+from pathlib import Path
+from typing import Annotated, Any
+
+import tyro
+
+from credax import methods
+from credax.cli.config import Fit, Output, Task, peek, read_arguments
+from credax.cli.recipes import recipe
+from credax.errors import InputError
+
+DEFAULT_ROOT = "runs"
+
+
+def run(arguments: list[str]) -> None:
+    """Read the flags, train, print the metrics and where the run is."""
+    if not arguments or arguments[0] in ("-h", "--help"):
+        print(_usage())
+        return
+    name, *flags = arguments
+    if name.startswith("-"):
+        raise InputError(f"fit needs a method before its flags; one of: {', '.join(methods.names())}")
+    command = _command(methods.get(name))
+    data = peek(flags, "--data", Task.data)
+    default = command(task=recipe(data))
+    given = read_arguments(command, flags, f"credax fit {name}", default)
+    config = Fit(given.method, given.task, given.seed)
+    _fit(config, given.output)
+
+
+def _usage() -> str:
+    lines = [f"  {name:<16}{methods.describe(name)}" for name in methods.names()]
+    return "\n".join(
+        [
+            "usage: credax fit METHOD [options]        credax fit METHOD --help",
+            "",
+            *lines,
+            "",
+            "example: credax fit deep-ensemble --data digits --members 5 --seed 1",
+        ]
+    )
+
+
+def _command(record: type) -> Any:
+    """The flags of ``fit`` for one method: its own fields beside the common ones."""
+    flat = tyro.conf.OmitArgPrefixes
+    command = dataclasses.make_dataclass(
+        "Command",
+        [
+            ("method", flat[record], field(default_factory=record)),
+            ("seed", Annotated[int, tyro.conf.arg(help="Seed of everything random.")], 0),
+            ("task", flat[Task], field(default_factory=Task)),
+            ("output", flat[Output], field(default_factory=Output)),
+        ],
+        frozen=True,
+    )
+    command.__doc__ = f"Train: {record.title}."
+    return command
+
+
+def folder_name(config: Fit, name: str) -> str:
+    """``network_seed_data_method``, and a name of one's own."""
+    parts = [config.task.network, str(config.seed), config.task.data, config.method.name, name]
+    return "_".join(Path(part).name.replace("/", "-") for part in parts if part)
+
+
+def _fit(config: Fit, output: Output) -> None:
+    from rich.console import Console
+
+    from credax.cli.job import Job, SavedRun
+    from credax.cli.plan import print_plan
+
+    job = Job.of(config.task)
+    config = dataclasses.replace(config, task=job.task)
+    folder = Path(output.out or Path(DEFAULT_ROOT) / folder_name(config, output.name))
+    if output.dry_run:
+        print_plan(job, config, folder, output.json)
+        return
+    posterior = job.train(config, folder, False if output.quiet or output.json else None)
+    result = SavedRun.open(folder).result(posterior)
+    if output.json:
+        summary = {"run": str(folder), "metrics": result.metrics, "cost": result.cost}
+        print(json.dumps(summary, indent=2))
+        return
+    console = Console()
+    for metric, value in result.metrics.items():
+        console.print(f"  {metric:<22}{value:.4f}", highlight=False)
+    console.print(f"run kept in {folder}  (credax report {folder})", highlight=False)

@@ -1,0 +1,112 @@
+"""``credax list``: what there is."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import tyro
+from rich.console import Console
+from rich.table import Table
+
+from credax.cli.config import read_arguments
+
+
+@dataclass(frozen=True)
+class List:
+    """What there is: methods, datasets, networks, metrics, or runs in a folder."""
+
+    what: Annotated[
+        Literal["methods", "datasets", "networks", "metrics", "runs"], tyro.conf.Positional
+    ]
+    """What to list."""
+    root: str = "runs"
+    """Where to look for runs."""
+    json: bool = False
+    """Print as JSON."""
+
+
+def run(arguments: list[str]) -> None:
+    """Print a table, or JSON for machines."""
+    config = read_arguments(List, arguments, "credax list")
+    rows = {
+        "methods": _methods,
+        "datasets": _datasets,
+        "networks": _networks,
+        "metrics": _metrics,
+        "runs": lambda: _runs(Path(config.root)),
+    }[config.what]()
+    if config.json:
+        print(json.dumps(rows, indent=2))
+        return
+    if not rows:
+        print(f"no {config.what} in {config.root}; credax fit and credax compare make some")
+        return
+    table = Table(box=None, pad_edge=False)
+    for column in rows[0]:
+        table.add_column(column, overflow="fold")
+    for row in rows:
+        table.add_row(*(str(value) for value in row.values()))
+    Console().print(table)
+
+
+def _methods() -> list[dict[str, Any]]:
+    from credax import methods
+
+    return [{"method": name, "what it is": methods.describe(name)} for name in methods.names()]
+
+
+def _datasets() -> list[dict[str, Any]]:
+    from credax import data
+
+    return [
+        {
+            "data set": source.name,
+            "task": source.task,
+            "inputs": "x".join(map(str, source.input_shape)),
+            "here": "yes" if source.available() else "no",
+            "what it is": source.description,
+        }
+        for source in map(data.describe, data.names())
+    ]
+
+
+def _networks() -> list[dict[str, Any]]:
+    from credax import networks
+
+    return [{"network": n, "what it is": networks.describe(n)} for n in networks.names()]
+
+
+def _metrics() -> list[dict[str, Any]]:
+    from credax.metrics import METRICS
+
+    better = {True: "higher", False: "lower", None: ""}
+    return [
+        {
+            "metric": metric.name,
+            "task": metric.task,
+            "better": better[metric.higher_is_better],
+            "unit": metric.unit,
+            "what it is": metric.description,
+        }
+        for metric in METRICS
+    ]
+
+
+def _runs(root: Path) -> list[dict[str, Any]]:
+    from credax.cli.show import describe
+
+    rows = []
+    for path in sorted(root.glob("**/config.json")):
+        shown = describe(str(path.parent))
+        rows.append(
+            {
+                "run": shown["run"],
+                "method": shown["method"]["name"],
+                "data": shown["data"],
+                "seed": shown["seed"],
+                "epochs": shown["epochs"],
+                "state": shown["state"].split(":")[0],
+            }
+        )
+    return rows

@@ -1,0 +1,86 @@
+"""What a command would do: ``--dry-run``."""
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from credax.cli.config import Fit
+from credax.cli.job import Job
+from credax.problem import Problem
+
+
+def plan(job: Job, config: Fit, folder: Path) -> dict[str, Any]:
+    """The resolved configuration, parameter count and an estimate of the memory."""
+    train = job.dataset.train
+    problem = job.problem.with_units(train.inputs, train.targets)
+    dynamics = config.method.dynamics(problem, train, config.task.training)
+    per_epoch = config.task.training.steps_per_epoch(len(train))
+    example = jax.ShapeDtypeStruct((1, *train.x.shape[1:]), train.x.dtype)
+    state = jax.eval_shape(lambda: dynamics.init(jax.random.key(0), example))
+    members = dynamics.replicas * len(jax.tree.leaves(jax.eval_shape(dynamics.members, state))[0])
+    memory = {
+        "members and optimiser": dynamics.replicas * _bytes(state),
+        "gradients": members * 4 * job.params,
+        "activations": members * activation_bytes(problem, config.task.training.batch_size, example),
+        "training rows": train.x.nbytes + train.y.nbytes,
+    }
+    return {
+        "folder": str(folder),
+        "method": {"name": config.method.name, **dataclasses.asdict(config.method)},
+        "config": job.config(config),
+        "rows": {
+            "train": len(train),
+            "validation": len(job.dataset.validation or ()),
+            "test": len(job.dataset.test),
+        },
+        "steps": {"per epoch": per_epoch, "total": per_epoch * config.task.training.epochs},
+        "parameters": {"one network": job.params, "members": members, "all": members * job.params},
+        "memory_bytes_estimate": {**memory, "total": sum(memory.values())},
+    }
+
+
+def print_plan(job: Job, config: Fit, folder: Path, as_json: bool) -> None:
+    """Print the plan, for people or machines."""
+    content = plan(job, config, folder)
+    if as_json:
+        print(json.dumps(content, indent=2))
+        return
+    for name, value in _flatten(content):
+        if name.startswith("memory_bytes_estimate"):
+            name = name.replace("memory_bytes_estimate", "memory (estimate)")
+            value = f"{value / 1e6:,.1f} MB"
+        print(f"{name:<36}{value}")
+
+
+def activation_bytes(problem: Problem, batch_size: int, example) -> int:
+    """What one member's forward pass leaves for the backward one: every intermediate array."""
+    variables = jax.eval_shape(lambda: problem.init(jax.random.key(0), example))
+    batch = jax.ShapeDtypeStruct((batch_size, *example.shape[1:]), jnp.float32)
+    forward = lambda v, x: problem.outputs(v, x, key=jax.random.key(0), train=True)  # noqa: E731
+    program = jax.make_jaxpr(forward)(variables, batch)
+    shapes = [variable.aval for equation in program.jaxpr.eqns for variable in equation.outvars]
+    return sum(_size(shape) for shape in shapes)
+
+
+def _bytes(tree: Any) -> int:
+    return sum(_size(leaf) for leaf in jax.tree.leaves(tree))
+
+
+def _size(leaf: Any) -> int:
+    itemsize = getattr(leaf.dtype, "itemsize", 4)
+    return int(np.prod(leaf.shape, dtype=np.int64)) * itemsize
+
+
+def _flatten(content: dict[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
+    rows = []
+    for name, value in content.items():
+        if isinstance(value, dict):
+            rows += _flatten(value, f"{prefix}{name}.")
+        else:
+            rows.append((prefix + name, value))
+    return rows

@@ -1,0 +1,60 @@
+"""``credax show RUN``: what a run is and how far it is."""
+
+import json
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import tyro
+
+from credax.cli.config import read_arguments
+from credax.errors import InputError
+
+
+@dataclass(frozen=True)
+class Show:
+    """What a run is and how far it is."""
+
+    run: Annotated[str, tyro.conf.Positional]
+    """Folder of the run."""
+    json: bool = False
+    """Print as JSON."""
+
+
+def run(arguments: list[str]) -> None:
+    """Read config and history; no training, no data."""
+    config = read_arguments(Show, arguments, "credax show")
+    content = describe(config.run)
+    if config.json:
+        print(json.dumps(content, indent=2))
+        return
+    for name, value in content.items():
+        if isinstance(value, dict):
+            value = ", ".join(f"{key} {entry}" for key, entry in value.items())
+        print(f"{name:<16}{value}")
+
+
+def describe(path: str) -> dict[str, Any]:
+    """A run in a few lines."""
+    from credax.files import read_json
+    from credax.training.run import RunFolder
+
+    folder = RunFolder(path)
+    if not (folder.path / "config.json").exists():
+        raise InputError(f"{path} is not a run: it has no config.json; see: credax list runs")
+    config = read_json(folder.path / "config.json")
+    history = folder.history()
+    records = [line for line in history if "event" not in line]
+    last = records[-1] if records else {}
+    task = config.get("task", {})
+    return {
+        "run": str(folder.path),
+        "state": "finished" if folder.finished else "unfinished: run its command again to go on",
+        "method": config["method"],
+        "data": task.get("data", f"{config['rows']['count']} rows"),
+        "network": task.get("network", config["problem"]["network"]),
+        "seed": config.get("seed", config["key"]),
+        "epochs": f"{last.get('epoch', 0):g} of {config['training']['epochs']}",
+        "loss": last.get("loss"),
+        "seconds": last.get("seconds"),
+        "files": ", ".join(sorted(p.name for p in folder.path.iterdir() if p.name[0] != ".")),
+    }

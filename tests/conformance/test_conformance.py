@@ -1,0 +1,163 @@
+"""Every method through one table: shapes, determinism, strategies, files, resume, prefixes."""
+
+import dataclasses
+
+import jax
+import numpy as np
+import pytest
+from conformance.table import ROWS
+
+import credax as cx
+from credax import methods
+from credax.data import Split
+from credax.posterior import Population
+
+PROBLEM = cx.Problem(cx.networks.MLP((8,), outputs=3), cx.Categorical(), weight_decay=1e-3)
+TRAINING = cx.Training(epochs=3, batch_size=16, checkpoint_every=1)
+
+
+class Killed(Exception):
+    pass
+
+
+class KillAfter:
+    """A reporter that ends the process's work after some chunks, as a power cut would."""
+
+    def __init__(self, chunks):
+        self.left = chunks
+
+    def start(self, title, total, done):
+        pass
+
+    def update(self, done, text):
+        self.left -= 1
+        if self.left == 0:
+            raise Killed
+
+    def stop(self):
+        pass
+
+
+@pytest.fixture(scope="module")
+def split(blobs):
+    x, y = blobs
+    return Split(x, y, cx.Standardise.of(x))
+
+
+@pytest.fixture(scope="module", params=sorted(ROWS))
+def name(request):
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def fitted(name, split):
+    return cx.fit(PROBLEM, ROWS[name].record, split, key=7, training=TRAINING, progress=False)
+
+
+def leaves(posterior):
+    return [np.asarray(leaf) for leaf in jax.tree.leaves(posterior.variables)]
+
+
+def assert_close(one, other, rtol=2e-4, atol=2e-5):
+    for a, b in zip(leaves(one), leaves(other), strict=True):
+        np.testing.assert_allclose(a, b, rtol=rtol, atol=atol)
+
+
+def test_every_method_has_a_row_and_a_docs_page(pytestconfig):
+    assert set(ROWS) == set(methods.names())
+    for name in methods.names():
+        record = methods.get(name)
+        assert record.name == name
+        assert dataclasses.is_dataclass(record)
+        assert (pytestconfig.rootpath / "docs" / "methods" / f"{name}.md").exists()
+
+
+def test_prediction_has_members_rows_and_classes(fitted, split):
+    prediction = fitted.predict(split.x)
+    assert prediction.log_probs.shape == (fitted.num_members, len(split), 3)
+    assert prediction.log_probs.dtype == np.float32
+    np.testing.assert_allclose(prediction.probs.sum(-1), 1, rtol=1e-5)
+
+
+def test_it_learns(fitted, split):
+    assert (np.asarray(fitted.predict(split.x).label) == split.y).mean() > 0.9
+
+
+def test_prediction_does_not_depend_on_the_batch_size(fitted, split):
+    whole = fitted.predict(split.x).log_probs
+    for size in (1, 7, 60, 1000):
+        parts = fitted.predict(split.x, batch_size=size).log_probs
+        np.testing.assert_allclose(parts, whole, rtol=1e-5, atol=1e-6)
+
+
+def test_the_same_key_gives_the_same_bits(name, fitted, split):
+    again = cx.fit(PROBLEM, ROWS[name].record, split, key=7, training=TRAINING, progress=False)
+    for a, b in zip(leaves(fitted), leaves(again), strict=True):
+        np.testing.assert_array_equal(a, b)
+    other = cx.fit(PROBLEM, ROWS[name].record, split, key=8, training=TRAINING, progress=False)
+    assert any((a != b).any() for a, b in zip(leaves(fitted), leaves(other), strict=True))
+
+
+@pytest.mark.parametrize("strategy", ["map", "unroll", "shard", "dispatch", "stream"])
+def test_strategies_agree(name, fitted, split, strategy):
+    changes = {
+        "map": {"strategy": "map", "members_at_once": 3},
+        "unroll": {"strategy": "unroll"},
+        "shard": {"strategy": "shard"},
+        "dispatch": {"strategy": "vmap", "stepping": "dispatch"},
+        "stream": {"strategy": "vmap", "placement": "stream"},
+    }[strategy]
+    mesh = None
+    if strategy == "shard":
+        members = 4 if fitted.num_members % 4 == 0 else 1
+        mesh = jax.make_mesh((members, 8 // members), ("members", "data"))
+    training = TRAINING.replace(**changes)
+    record = ROWS[name].record
+    posterior = cx.fit(PROBLEM, record, split, key=7, training=training, progress=False, mesh=mesh)
+    assert_close(posterior, fitted)
+
+
+def test_members_do_not_depend_on_how_many_there_are(name, fitted, split):
+    larger = ROWS[name].larger
+    if larger is None:
+        return
+    posterior = cx.fit(PROBLEM, larger, split, key=7, training=TRAINING, progress=False)
+    assert_close(posterior.take(range(fitted.num_members)), fitted)
+
+
+def test_save_and_load_give_the_same_predictions(fitted, split, tmp_path):
+    fitted.save(tmp_path / "members.safetensors")
+    loaded = Population.load(tmp_path / "members.safetensors", PROBLEM)
+    np.testing.assert_array_equal(
+        loaded.predict(split.x).log_probs, fitted.predict(split.x).log_probs
+    )
+    loaded.save(tmp_path / "again.safetensors")
+    first, second = (tmp_path / n for n in ("members.safetensors", "again.safetensors"))
+    assert first.read_bytes() == second.read_bytes()
+
+
+@pytest.mark.parametrize("chunks", [1, 3])
+def test_a_killed_run_resumes_to_the_same_bytes(name, fitted, split, tmp_path, chunks):
+    def run(folder, reporter=False):
+        record = ROWS[name].record
+        return cx.fit(
+            PROBLEM, record, split, key=7, training=TRAINING, folder=folder, progress=reporter
+        )
+
+    run(tmp_path / "whole")
+    with pytest.raises(Killed):
+        run(tmp_path / "cut", KillAfter(chunks))
+    assert not (tmp_path / "cut" / "members.safetensors").exists()
+    run(tmp_path / "cut")
+    whole, cut = ((tmp_path / n / "members.safetensors").read_bytes() for n in ("whole", "cut"))
+    assert whole == cut
+    fitted.save(tmp_path / "direct.safetensors")
+    assert (tmp_path / "direct.safetensors").read_bytes() == whole
+
+
+def test_draws_are_members(fitted):
+    draws = fitted.sample(jax.random.key(0), 5)
+    for draw, member in zip(jax.tree.leaves(draws), leaves(fitted), strict=True):
+        assert draw.shape == (5, *member.shape[1:])
+        for row in np.asarray(draw):
+            assert any(np.array_equal(row, one) for one in member)

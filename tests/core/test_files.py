@@ -1,0 +1,95 @@
+import errno
+import os
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from credax.errors import InputError
+from credax.files import DamagedFile, load_tree, read_json, save_tree, write_atomic
+
+TREE = {"a": np.arange(6.0).reshape(2, 3), "b": [np.int32(3), np.zeros((0, 2), np.float32)]}
+
+
+def test_round_trip_keeps_scalars_empty_arrays_and_dtypes(tmp_path):
+    save_tree(tmp_path / "t", TREE, {"step": 7})
+    tree, metadata = load_tree(tmp_path / "t", TREE)
+    assert metadata == {"step": 7}
+    assert jax.tree.structure(tree) == jax.tree.structure(TREE)
+    for new, old in zip(jax.tree.leaves(tree), jax.tree.leaves(TREE), strict=True):
+        assert new.shape == np.shape(old)
+        assert new.dtype == old.dtype
+        np.testing.assert_array_equal(new, old)
+
+
+def test_keys_round_trip(tmp_path):
+    tree = {"key": jax.random.key(3)}
+    save_tree(tmp_path / "t", tree)
+    loaded, _ = load_tree(tmp_path / "t", tree)
+    assert jax.random.key_data(loaded["key"]).tolist() == jax.random.key_data(tree["key"]).tolist()
+
+
+def test_equal_trees_give_equal_bytes(tmp_path):
+    for name in "xy":
+        save_tree(tmp_path / name, TREE, {"m": 1, "n": [2, 3], "a": "b"})
+    assert (tmp_path / "x").read_bytes() == (tmp_path / "y").read_bytes()
+
+
+@pytest.mark.parametrize("where", [3, 20, -9])
+def test_a_flipped_bit_is_found(tmp_path, where):
+    save_tree(tmp_path / "t", TREE)
+    content = bytearray((tmp_path / "t").read_bytes())
+    content[where] ^= 1
+    (tmp_path / "t").write_bytes(content)
+    with pytest.raises(DamagedFile, match="damaged"):
+        load_tree(tmp_path / "t", TREE)
+
+
+@pytest.mark.parametrize("keep", [0, 5, 60, 200])
+def test_a_truncated_file_is_found(tmp_path, keep):
+    save_tree(tmp_path / "t", TREE)
+    (tmp_path / "t").write_bytes((tmp_path / "t").read_bytes()[:keep])
+    with pytest.raises(DamagedFile, match="damaged"):
+        load_tree(tmp_path / "t", TREE)
+
+
+def test_another_structure_or_shape_is_refused(tmp_path):
+    save_tree(tmp_path / "t", {"a": np.zeros(3)})
+    with pytest.raises(InputError, match="differs at b"):
+        load_tree(tmp_path / "t", {"a": np.zeros(3), "b": np.zeros(1)})
+    with pytest.raises(InputError, match="shape"):
+        load_tree(tmp_path / "t", {"a": np.zeros(4)})
+
+
+def test_a_full_disk_loses_nothing(tmp_path, monkeypatch):
+    write_atomic(tmp_path / "f", b"old")
+
+    def full(handle):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(InputError, match="no room"):
+        write_atomic(tmp_path / "f", b"new")
+    assert (tmp_path / "f").read_bytes() == b"old"
+    assert os.listdir(tmp_path) == ["f"]
+
+
+def test_a_folder_that_cannot_be_made_is_said_so(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InputError, match="cannot write"):
+        write_atomic(tmp_path / "file" / "below", b"x")
+
+
+def test_bad_json_is_named(tmp_path):
+    (tmp_path / "c.json").write_text('{"a": ')
+    with pytest.raises(DamagedFile, match=r"c\.json is not valid JSON"):
+        read_json(tmp_path / "c.json")
+    with pytest.raises(InputError, match="no file"):
+        read_json(tmp_path / "d.json")
+
+
+def test_arrays_of_jax_are_saved(tmp_path):
+    save_tree(tmp_path / "t", {"a": jnp.ones(2, jnp.bfloat16)})
+    tree, _ = load_tree(tmp_path / "t", {"a": jnp.ones(2, jnp.bfloat16)})
+    assert tree["a"].dtype == jnp.bfloat16
