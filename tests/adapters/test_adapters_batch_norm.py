@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 from adapter_networks import EPSILON, LIBRARIES, MOMENTUM, STATEFUL, batch_norm
 
+from credax.files import load_tree, save_tree
+
 close = {"rtol": 2e-5, "atol": 2e-5}
 
 
@@ -57,14 +59,16 @@ def test_running_statistics_follow_the_library(library, x):
 
 
 @pytest.mark.parametrize("library", LIBRARIES[1:])
-def test_evaluation_changes_no_state_and_rows_do_not_see_each_other(library, x):
+def test_evaluation_changes_no_state_and_rows_do_not_see_each_other(library, x, tmp_path):
     network = batch_norm(library)
     variables = network.init(jax.random.key(0), x)
     trained = network.apply(variables, x, train=True)[1]
     assert jax.tree.structure(trained) == jax.tree.structure(variables.state)
     differences = jax.tree.map(lambda a, b: bool(jnp.any(a != b)), trained, variables.state)
     assert any(jax.tree.leaves(differences))
-    variables = variables._replace(state=trained)
+    save_tree(tmp_path / "state.safetensors", trained)
+    restored, _ = load_tree(tmp_path / "state.safetensors", jax.eval_shape(lambda: trained))
+    variables = variables._replace(state=jax.tree.map(jnp.asarray, restored))
     outputs, state = network.apply(variables, x, train=False)
     jax.tree.map(np.testing.assert_array_equal, state, trained)
     np.testing.assert_allclose(network.apply(variables, x[2:3])[0], outputs[2:3], **close)

@@ -88,6 +88,28 @@ def test_a_ready_pair_keeps_its_state(x):
     np.testing.assert_allclose(network.apply(variables, x)[0], wanted, rtol=1e-5, atol=1e-6)
 
 
+def test_a_ready_module_without_its_state_is_refused():
+    module, _ = eqx.nn.make_with_state(Block)(jax.random.key(0))
+    with pytest.raises(InputError, match="initial state was taken out; give the whole pair"):
+        from_equinox(module, fixed=True)
+
+
+def test_python_and_numpy_numbers_become_arrays(x):
+    class Counter(eqx.Module):
+        scale: np.ndarray
+        calls: eqx.nn.StateIndex
+
+        def __call__(self, x, state):
+            return self.scale * x, state.set(self.calls, state.get(self.calls) + 1)
+
+    network = from_equinox(lambda key: Counter(np.float32([2.0]), eqx.nn.StateIndex(0)))
+    variables = network.init(jax.random.key(0), x)
+    outputs, state = network.apply(variables, x, train=True)
+    np.testing.assert_array_equal(outputs, 2 * x)
+    assert isinstance(variables.params["scale"], jax.Array)
+    assert int(state["calls"]) == 1
+
+
 def test_another_axis_name(x):
     network = from_equinox(lambda key: Block(key, "rows"), axis_name="rows")
     assert network.apply(network.init(jax.random.key(0), x), x)[0].shape == (7, 3)

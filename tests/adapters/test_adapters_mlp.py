@@ -1,10 +1,10 @@
 import jax
 import jax.numpy as jnp
-import jax.tree_util as jtu
 import numpy as np
 import pytest
 from adapter_networks import LIBRARIES, layout
 
+from credax.files import load_tree, save_tree
 from credax.network import Network, Variables
 
 close = {"rtol": 1e-6, "atol": 1e-6}
@@ -75,14 +75,13 @@ def test_init_takes_shapes_and_runs_without_computing(mlp, x):
     assert jax.tree.map(lambda a: a.shape, shapes) == jax.tree.map(jnp.shape, variables)
 
 
-def test_variables_can_be_saved_by_path_and_restored_by_shape(mlp, x):
+def test_variables_are_saved_by_path_and_restored_by_shape(mlp, x, tmp_path):
     variables = mlp.network.init(jax.random.key(0), x)
-    saved = {jtu.keystr(path): leaf for path, leaf in jtu.tree_leaves_with_path(variables)}
-    assert len(saved) == len(jax.tree.leaves(variables)) == 4
+    save_tree(tmp_path / "variables.safetensors", variables)
     shapes = jax.eval_shape(mlp.network.init, jax.random.key(1), x)
-    restored = jtu.tree_map_with_path(lambda path, _: saved[jtu.keystr(path)], shapes)
+    restored, _ = load_tree(tmp_path / "variables.safetensors", shapes)
     same_tree(restored, variables)
-    assert all(leaf.dtype == jnp.float32 for leaf in jax.tree.leaves(variables.params))
+    assert [leaf.dtype for leaf in jax.tree.leaves(variables.params)] == [jnp.float32] * 4
 
 
 def test_params_are_dicts_with_string_keys(mlp, x):

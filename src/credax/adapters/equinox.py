@@ -80,7 +80,7 @@ class EquinoxNetwork:
     def init(self, key, x) -> Variables:
         """Variables drawn by ``make(key)``; the module's own sizes decide the shapes, not ``x``."""
         trained, carried = _arrays(_whole(self.make(key)))
-        return Variables(nest(trained), nest(carried))
+        return jax.tree.map(jnp.asarray, Variables(nest(trained), nest(carried)))
 
     def apply(self, variables, x, *, key=None, train=False) -> tuple[Array, PyTree]:
         """Outputs for a batch, one example at a time under ``jax.vmap``, and the new state."""
@@ -139,17 +139,21 @@ def _indices(module: Any) -> list[tuple[Any, eqx.nn.StateIndex]]:
 
 
 def _whole(made: Any) -> Any:
-    """The module with its initial state inside; a (module, state) pair is put together."""
-    if not _is_pair(made):
-        return made
-    module, state = made
+    """The module with its initial state inside, as arrays; a (module, state) pair is joined."""
+    module, state = made if _is_pair(made) else (made, None)
 
     def put(leaf):
         if not _is_index(leaf):
             return leaf
-        return eqx.tree_at(
-            lambda index: index.init, leaf, state.get(leaf), is_leaf=lambda node: node is leaf.init
-        )
+        if state is not None:
+            # the place for the value holds an empty node, which tree_at must be told is the place
+            leaf = eqx.tree_at(
+                lambda index: index.init,
+                leaf,
+                state.get(leaf),
+                is_leaf=lambda node: node is leaf.init,
+            )
+        return jax.tree.map(jnp.asarray, leaf)
 
     return jax.tree.map(put, module, is_leaf=_is_index)
 
@@ -159,6 +163,11 @@ def _check_arrays(skeleton: Any) -> None:
         raise InputError(
             f"make returned a {type(skeleton).__name__}; it must return an eqx.Module, or the "
             "pair that eqx.nn.make_with_state gives"
+        )
+    if any(not jax.tree.leaves(index.init) for _, index in _indices(skeleton)):
+        raise InputError(
+            "make gave a module whose initial state was taken out; give the whole pair "
+            "(module, state) that eqx.nn.make_with_state returned"
         )
     for name, leaf in _arrays(skeleton)[1].items():
         if not any(
