@@ -1,7 +1,6 @@
 """Data: published sets by name, a user's own files, and toys with a known truth."""
 
 from credax.data import toys as toys
-from credax.data.arrays import read_npz as read_npz
 from credax.data.dataset import Dataset as Dataset
 from credax.data.dataset import Split as Split
 from credax.data.dataset import Task as Task
@@ -12,7 +11,6 @@ from credax.data.registry import locate as locate
 from credax.data.registry import names as names
 from credax.data.registry import sources as sources
 from credax.data.source import Source as Source
-from credax.data.table import read_table as read_table
 from credax.data.toys import classification_2d as classification_2d
 from credax.data.toys import cubic as cubic
 from credax.data.toys import regression_1d as regression_1d

@@ -8,9 +8,15 @@ from collections.abc import Callable, Collection, Iterator
 from functools import partial
 from pathlib import Path, PurePosixPath
 
+from credax.data.checks import first_line
 from credax.errors import InputError
 
-_DAMAGE = (OSError, EOFError, tarfile.TarError, zipfile.BadZipFile, zlib.error, lzma.LZMAError)
+# A damaged zip header also looks like encryption or an unknown version (RuntimeError), or holds
+# names that are not text (ValueError).
+_DAMAGE = (
+    *(OSError, EOFError, RuntimeError, ValueError),
+    *(tarfile.TarError, zipfile.BadZipFile, zlib.error, lzma.LZMAError),
+)
 
 
 def read(path: Path, names: Collection[str], inside: str = "") -> dict[str, bytes]:
@@ -85,6 +91,6 @@ def _guard(path: Path, action: Callable):
 
 def _damaged(path: Path, error: Exception) -> InputError:
     return InputError(
-        f"{path} cannot be read ({error or type(error).__name__}); "
+        f"{path} cannot be read ({first_line(error)}); "
         "it is damaged or cut short: delete it and get it again"
     )

@@ -1,14 +1,12 @@
 """Arrays in ``.npz`` files: a user's own data, and sets that are handed on in that form."""
 
 import os
-import zipfile
-import zlib
 from pathlib import Path
 from typing import cast, get_args
 
 import numpy as np
 
-from credax.data.checks import as_float32
+from credax.data.checks import as_float32, as_labels, first_line
 from credax.data.dataset import Dataset, Split, Task
 from credax.data.holdout import hold_out, rows_held
 from credax.errors import InputError
@@ -23,13 +21,14 @@ PARTS = ("train", "validation", "test")
 def open_npz(path: Path) -> dict[str, np.ndarray]:
     """All arrays of an ``.npz`` file; objects (pickles) are refused."""
     try:
-        with np.load(path, allow_pickle=False) as stored:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as stored:
             return {key: stored[key] for key in stored.files}
-    # An .npy file under the name .npz loads as a bare array, which is no context manager.
-    except (OSError, EOFError, ValueError, TypeError, KeyError, AttributeError) as error:
-        raise _unreadable(path, error) from error
-    except (zipfile.BadZipFile, zlib.error, NotImplementedError) as error:
-        raise _unreadable(path, error) from error
+    # Damaged bytes can make the zip and header parsers raise nearly anything.
+    except Exception as error:
+        raise InputError(
+            f"{path} is not a readable .npz file without pickled objects ({first_line(error)}); "
+            "write it again with numpy.savez"
+        ) from error
 
 
 def read_npz(
@@ -47,15 +46,16 @@ def read_npz(
 
     ``x`` is ``[rows, features]``, ``[rows, height, width, channels]`` or any other shape with rows
     first; bytes stay bytes (and ``[rows, height, width]`` of bytes gets a channel axis), all else
-    becomes float32. Integer or text ``y`` with at most 20 distinct values means classification,
-    anything else regression, unless ``task`` says otherwise; integers are class numbers from 0.
+    becomes float32. Text, truth values and integers with at most 20 distinct values in ``y`` mean
+    classification, other numbers regression, unless ``task`` says otherwise; integers are class
+    numbers from 0.
     Features, channels and regression targets are standardised by the training rows.
     """
     path = Path(path)
     stored = open_npz(path)
     parts = _parts(stored, path)
     task = check_task(task) or _guess_task(np.concatenate([y for _, y in parts.values()]))
-    names = tuple(str(name) for name in stored.get("class_names", ()))
+    names = tuple(str(name) for name in np.ravel(stored.get("class_names", ())))
     if task == "classification":
         parts, names = _as_classes(parts, names, path)
     else:
@@ -106,7 +106,7 @@ def _parts(stored: dict[str, np.ndarray], path: Path) -> dict[str, tuple[np.ndar
             f"{path} has the arrays {', '.join(sorted(stored)) or 'none'}; it needs x and y, or "
             "x_train, y_train, x_test and y_test"
         )
-    parts = {part: (_as_inputs(stored[x]), stored[y]) for part, (x, y) in pairs.items()}
+    parts = {p: (_as_inputs(stored[x]), _as_targets(stored[y])) for p, (x, y) in pairs.items()}
     for part, (x, y) in parts.items():
         if x.ndim == 0 or y.ndim == 0 or len(x) != len(y):
             raise InputError(
@@ -115,6 +115,9 @@ def _parts(stored: dict[str, np.ndarray], path: Path) -> dict[str, tuple[np.ndar
             )
         if len(x) == 0:
             raise InputError(f"{path}: {pairs[part][0]} is empty; give at least one row")
+    forms = {(y.dtype.kind, y.shape[1:]) for _, y in parts.values()}
+    if len(forms) > 1:
+        raise InputError(f"{path}: y differs in type or shape between splits; give all one form")
     return parts
 
 
@@ -126,34 +129,33 @@ def _as_inputs(x: np.ndarray) -> np.ndarray:
     return x[:, None] if x.ndim == 1 else x
 
 
+def _as_targets(y: np.ndarray) -> np.ndarray:
+    return y[:, 0] if y.ndim == 2 and y.shape[1] == 1 else y
+
+
 def _as_numbers(y: np.ndarray, path: Path) -> np.ndarray:
     if y.dtype.kind not in "biuf":
         raise InputError(f"{path}: y has type {y.dtype}; targets of a regression must be numbers")
-    y = as_float32(y)
-    return y[:, 0] if y.ndim == 2 and y.shape[1] == 1 else y
+    return as_float32(y)
 
 
 def _guess_task(y: np.ndarray) -> Task:
     if y.dtype.kind in "USb":
         return "classification"
-    integer = y.dtype.kind in "iu" and (y.ndim == 1 or y[0].size == 1)
-    few = integer and few_values(len(np.unique(y)), len(y))
+    few = y.dtype.kind in "iu" and y.ndim == 1 and few_values(len(np.unique(y)), len(y))
     return "classification" if few else "regression"
 
 
 def _as_classes(parts, names: tuple[str, ...], path: Path):
     y = np.concatenate([y for _, y in parts.values()])
-    if any(y.shape[1:] not in ((), (1,)) for _, y in parts.values()):
+    if y.ndim != 1:
         raise InputError(f"{path}: y has shape {y.shape}; give one label a row")
     if y.dtype.kind in "US":
         values = np.unique(y)
-        coded = {p: (x, np.searchsorted(values, y.ravel())) for p, (x, y) in parts.items()}
-        names = tuple(v.decode() if isinstance(v, bytes) else str(v) for v in values)
-    elif y.dtype.kind in "biuf" and np.array_equal(y, np.rint(y)):
-        coded = {p: (x, y.ravel()) for p, (x, y) in parts.items()}
-    else:
-        raise InputError(f"{path}: y has type {y.dtype} and is no whole number; give class numbers")
-    parts = {part: (x, y.astype(np.int32)) for part, (x, y) in coded.items()}
+        parts = {part: (x, np.searchsorted(values, y)) for part, (x, y) in parts.items()}
+        names = tuple(v.decode("utf-8", "replace") if isinstance(v, bytes) else v for v in values)
+        names = tuple(map(str, names))
+    parts = {part: (x, as_labels(y, str(path))) for part, (x, y) in parts.items()}
     top = max(int(y.max()) for _, y in parts.values())
     return parts, names or tuple(str(label) for label in range(top + 1))
 
@@ -162,10 +164,3 @@ def _divide(x, y, task: Task, test_fraction: float, seed: int):
     count = rows_held(len(y), test_fraction)
     held = hold_out(y, count, stratify=task == "classification", seed=seed)
     return {"train": (x[~held], y[~held]), "test": (x[held], y[held])}
-
-
-def _unreadable(path: Path, error: Exception) -> InputError:
-    return InputError(
-        f"{path} is not a readable .npz file without pickled objects ({error}); "
-        "write it again with numpy.savez"
-    )

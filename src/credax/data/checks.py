@@ -5,6 +5,8 @@ import numpy as np
 from credax.data.dataset import Dataset, Split
 from credax.errors import InputError
 
+MANY_CLASSES = 1_000_000
+
 
 def check(dataset: Dataset, where: str, *, train_may_be_empty: bool = False) -> Dataset:
     """The data set itself if it is sound, else an `InputError` that names ``where`` it came from.
@@ -35,10 +37,31 @@ def check(dataset: Dataset, where: str, *, train_may_be_empty: bool = False) -> 
     return dataset
 
 
+def first_line(error: Exception) -> str:
+    """What another library's error says, short enough to stand inside one sentence of ours."""
+    text = str(error).strip() or type(error).__name__
+    return text.splitlines()[0][:200].rstrip(":")
+
+
 def as_float32(values: np.ndarray) -> np.ndarray:
     """Numbers as float32; what is too large becomes infinite, which `check` reports by its row."""
     with np.errstate(over="ignore"):
         return np.asarray(values).astype(np.float32)
+
+
+def as_labels(y: np.ndarray, where: str) -> np.ndarray:
+    """Whole numbers as int32 class numbers; whether they are in range is for `check` to say.
+
+    >>> as_labels(np.array([0.0, 2.0]), "here").tolist()
+    [0, 2]
+    """
+    whole = y.dtype.kind in "biu" or (y.dtype.kind == "f" and np.array_equal(y, np.rint(y)))
+    if not whole or (y.size and (y.min() < -MANY_CLASSES or y.max() >= MANY_CLASSES)):
+        raise InputError(
+            f"{where}: y of type {y.dtype} does not hold class numbers; "
+            f"number the classes 0, 1, 2, ... below {MANY_CLASSES}"
+        )
+    return y.astype(np.int32)
 
 
 def finite(values: np.ndarray, what: str) -> None:
@@ -47,7 +70,7 @@ def finite(values: np.ndarray, what: str) -> None:
         return
     if not np.issubdtype(values.dtype, np.floating):
         raise InputError(f"{what} has type {values.dtype}; give integers or floating-point numbers")
-    bad = ~np.isfinite(values).reshape(len(values), -1).all(axis=1)
+    bad = ~np.isfinite(values).all(axis=tuple(range(1, values.ndim)))
     if bad.any():
         raise InputError(
             f"{what} has a value that is not a finite float32 in row {int(np.argmax(bad))} "

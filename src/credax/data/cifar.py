@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from credax.data import archive, images, unpickle
+from credax.data.checks import first_line
 from credax.data.dataset import Dataset, Split
 from credax.data.places import first_match
 from credax.data.source import Download, Source
@@ -51,13 +52,14 @@ def read_cifar100(place: Path) -> Dataset:
         for part in ("train", "test")
     )
     if ending:
-        text = files.get("fine_label_names.txt", b"").decode()
-        classes = tuple(text.split())
+        classes = archive.need(files, "fine_label_names.txt", place).split()
     else:
-        stored = unpickle.load(files["meta"], f"{place / 'meta'}") if "meta" in files else {}
-        classes = tuple(name.decode() for name in stored.get(b"fine_label_names", ()))
-    names_given = classes or tuple(str(label) for label in range(100))
-    return _dataset("cifar100", train, test, names_given, _UNITS_100)
+        stored = unpickle.load(archive.need(files, "meta", place), f"{place / 'meta'}")
+        classes = stored.get(b"fine_label_names") if isinstance(stored, dict) else None
+    if not isinstance(classes, list) or [type(name) for name in classes] != [bytes] * 100:
+        raise InputError(f"{place} does not name 100 fine classes; get the published archive again")
+    class_names = tuple(name.decode("latin1") for name in classes)
+    return _dataset("cifar100", train, test, class_names, _UNITS_100)
 
 
 def find(
@@ -126,7 +128,9 @@ def _labels(contents: bytes, where: Path, rows: int) -> np.ndarray:
     try:
         labels = json.loads(contents)
     except ValueError as error:
-        raise InputError(f"{where} is not JSON ({error}); delete it and get it again") from error
+        raise InputError(
+            f"{where} is not JSON ({first_line(error)}); delete it and get it again"
+        ) from error
     if not isinstance(labels, list) or not all(type(label) is int for label in labels):
         raise InputError(f"{where} is not a list of whole numbers; delete it and get it again")
     if len(labels) != rows:

@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+from credax.data.checks import first_line
 from credax.data.source import Download, Source
 
 CONNECT_SECONDS = 10
@@ -42,10 +43,5 @@ def _retrieve(item: Download, root: Path) -> str:
             return ""
         # requests' errors are OSErrors; pooch raises ValueError for a wrong checksum.
         except (OSError, ValueError) as error:
-            reason = f"{item.file}: {_first_line(error)}"
+            reason = f"{item.file}: {first_line(error)}"
     return reason
-
-
-def _first_line(error: Exception) -> str:
-    text = str(error).strip() or type(error).__name__
-    return text.splitlines()[0][:200]

@@ -5,6 +5,7 @@ import zlib
 
 import numpy as np
 
+from credax.data.checks import first_line
 from credax.errors import InputError
 
 _UNSIGNED_BYTES = 0x08
@@ -44,5 +45,5 @@ def _expand(contents: bytes, where: str) -> bytes:
         return gzip.decompress(contents)
     except (OSError, EOFError, zlib.error) as error:
         raise InputError(
-            f"{where} cannot be decompressed ({error}); delete it and get it again"
+            f"{where} cannot be decompressed ({first_line(error)}); delete it and get it again"
         ) from error

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import UInt8
 
+from credax.data.checks import first_line
 from credax.errors import InputError, MissingExtra
 from credax.standardise import Standardise
 
@@ -25,7 +26,7 @@ def decode(contents: bytes, where: str, reduce: int = 1) -> UInt8[np.ndarray, "h
     # Pillow reports broken PNG chunks as SyntaxError.
     except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
         raise InputError(
-            f"{where} is not a readable picture ({error}); delete it and get it again"
+            f"{where} is not a readable picture ({first_line(error)}); delete it and get it again"
         ) from error
 
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from credax.data import archive, idx, images
 from credax.data.arrays import open_npz
+from credax.data.checks import as_labels
 from credax.data.dataset import Dataset, Split
 from credax.data.places import first_match
 from credax.data.source import Download, Source
@@ -75,7 +76,7 @@ def _split(family: _Family, x: np.ndarray, y: np.ndarray, place: Path) -> Split:
             f"{place} holds pictures of shape {x.shape[1:]} and type {x.dtype}; "
             f"{family.name} has 28 by 28 grey pictures of bytes"
         )
-    return Split(x, y.astype(np.int32), family.inputs)
+    return Split(x, as_labels(y, str(place)), family.inputs)
 
 
 def _from_npz(place: Path) -> dict[str, tuple[np.ndarray, np.ndarray]]:

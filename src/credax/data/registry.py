@@ -73,8 +73,8 @@ def load(
     where a system package puts them. What is not there is downloaded into that folder if its
     publisher's address and checksum are known, unless ``download`` is False. ``split`` chooses one
     of the published splits of a ``uci/`` set, or the seed by which a user's rows are held out;
-    other ``options`` are those of the set (``credax.data.describe(name).options``) or of
-    `credax.data.read_npz` and `credax.data.read_table`.
+    other ``options`` are those of the set (``credax.data.describe(name).options``) or, for files,
+    of `credax.data.arrays.read_npz` and `credax.data.table.read_table`.
 
     A set of which only test rows are there (``kmnist_test.npz``) has an empty ``train``.
 

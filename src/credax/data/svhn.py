@@ -6,6 +6,7 @@ import numpy as np
 
 from credax.data import images
 from credax.data.arrays import open_npz
+from credax.data.checks import as_labels, first_line
 from credax.data.dataset import Dataset, Split
 from credax.data.places import first_match
 from credax.data.source import Download, Source
@@ -62,7 +63,8 @@ def _from_mat(place: Path) -> tuple[np.ndarray, np.ndarray]:
     # scipy raises nearly anything on damaged bytes.
     except Exception as error:
         raise InputError(
-            f"{place} is not a readable MATLAB file ({error}); delete it and get it again"
+            f"{place} is not a readable MATLAB file ({first_line(error)}); "
+            "delete it and get it again"
         ) from error
     if not {"X", "y"} <= stored.keys() or stored["X"].ndim != 4:
         raise InputError(f"{place} has no X [32, 32, 3, rows] and y; get the published file again")
@@ -76,7 +78,7 @@ def _pair(x: np.ndarray, y: np.ndarray, place: Path) -> tuple[np.ndarray, np.nda
             f"{place} holds x of shape {x.shape} and type {x.dtype} with y of shape {y.shape}; "
             "it should hold [rows, 32, 32, 3] bytes and one label a row"
         )
-    y = y.astype(np.int32)
+    y = as_labels(y, str(place))
     return x, np.where(y == 10, 0, y)
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from credax.data.arrays import assemble, check_task, few_values
-from credax.data.checks import as_float32
+from credax.data.checks import as_float32, first_line
 from credax.data.dataset import Dataset, Task
 from credax.data.holdout import hold_out, rows_held
 from credax.errors import InputError, unknown
@@ -67,7 +67,7 @@ def _rows(path: Path, delimiter: str | None) -> list[_Row]:
             reader = csv.reader(file, delimiter=delimiter)
             rows = [(reader.line_num, [cell.strip() for cell in row]) for row in reader]
     except (OSError, UnicodeDecodeError, csv.Error, TypeError) as error:
-        raise InputError(f"{path} cannot be read as UTF-8 CSV ({error})") from error
+        raise InputError(f"{path} cannot be read as UTF-8 CSV ({first_line(error)})") from error
     rows = [(line, cells) for line, cells in rows if any(cells)]
     if not rows:
         raise InputError(f"{path} is empty; give at least two rows of numbers and a target")

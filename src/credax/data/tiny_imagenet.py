@@ -40,7 +40,7 @@ def read(place: Path, *, classes: int | None = None, size: int = SIDE) -> Datase
     if size not in (64, 32, 16, 8):
         raise InputError(f"size is {size}; give 64, 32, 16 or 8")
     texts = _texts(place)
-    known = sorted(archive.need(texts, "wnids.txt", place).decode().split())
+    known = sorted(archive.need(texts, "wnids.txt", place).decode("utf-8", "replace").split())
     if classes is not None and not 2 <= classes <= len(known):
         raise InputError(f"classes is {classes}; give 2 to {len(known)}")
     number = {wnid: label for label, wnid in enumerate(known[:classes])}
@@ -69,7 +69,11 @@ def _texts(place: Path) -> dict[str, bytes]:
 
 
 def _annotations(contents: bytes, place: Path) -> dict[str, str]:
-    rows = [line.split("\t") for line in contents.decode().splitlines() if line.strip()]
+    rows = [
+        line.split("\t")
+        for line in contents.decode("utf-8", "replace").splitlines()
+        if line.strip()
+    ]
     if any(len(row) < 2 for row in rows):
         raise InputError(
             f"{place}: val_annotations.txt has a line without a file and a class; get it again"
@@ -78,7 +82,7 @@ def _annotations(contents: bytes, place: Path) -> dict[str, str]:
 
 
 def _words(contents: bytes) -> dict[str, str]:
-    rows = (line.split("\t", 1) for line in contents.decode().splitlines())
+    rows = (line.split("\t", 1) for line in contents.decode("utf-8", "replace").splitlines())
     return {row[0]: row[1].split(",")[0].strip() for row in rows if len(row) == 2}
 
 

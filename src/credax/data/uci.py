@@ -8,7 +8,7 @@ import numpy as np
 
 from credax.data import archive
 from credax.data.arrays import assemble
-from credax.data.checks import as_float32
+from credax.data.checks import as_float32, first_line
 from credax.data.dataset import Dataset
 from credax.data.places import first_match
 from credax.data.source import Source
@@ -62,9 +62,11 @@ def _numbers(files: dict[str, bytes], file: str, place: Path) -> np.ndarray:
     if not text.strip():
         raise InputError(f"{place}: {file} is empty; get the published set again")
     try:
-        return np.loadtxt(io.StringIO(text))
+        return np.loadtxt(io.StringIO(text), comments=None)
     except ValueError as error:
-        raise InputError(f"{place}: {file} is not a table of numbers ({error})") from error
+        raise InputError(
+            f"{place}: {file} is not a table of numbers ({first_line(error)})"
+        ) from error
 
 
 def _whole(files: dict[str, bytes], file: str, place: Path) -> np.ndarray:

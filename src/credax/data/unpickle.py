@@ -2,6 +2,7 @@
 
 import io
 import pickle
+import pickletools
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ def load(contents: bytes, where: str) -> Any:
     so not even numpy's own code runs on what the file says; any other name is an `InputError`.
     """
     try:
+        _scan(contents)
         return _plain(_Reader(io.BytesIO(contents), encoding="bytes").load())
     except InputError as error:
         raise InputError(f"{where} {error}") from None
@@ -26,6 +28,13 @@ def load(contents: bytes, where: str) -> Any:
             f"{where} is not a readable batch ({type(error).__name__}); "
             "it is damaged or cut short: delete it and get it again"
         ) from error
+
+
+def _scan(contents: bytes) -> None:
+    # The unpickler makes room for every slot up to the largest number a file names.
+    for opcode, argument, _ in pickletools.genops(contents):
+        if opcode.name.endswith("PUT") and int(argument or 0) > len(contents):
+            raise _refuse(f"{argument} memory slots")
 
 
 def _refuse(what: str) -> InputError:
