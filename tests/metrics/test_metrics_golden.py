@@ -60,17 +60,20 @@ def test_ece_of_three_packages_and_two_bin_counts():
 def test_uncertainty_and_risk_row_by_row():
     golden = load("metrics_classification.npz")
     prediction = ClassPrediction.from_probs(golden["member_probs"])
-    rows = "torch_uncertainty/{}_per_sample"
-    for ours, theirs in [
-        (prediction.total, rows.format("predictive_entropy")),
-        (prediction.aleatoric, rows.format("expected_entropy")),
-        (prediction.epistemic, rows.format("mutual_information")),
-        (
-            jax.jit(metrics.risk_coverage)(prediction, golden["labels"])[1],
-            "torch_uncertainty/risk_coverage_curve",
-        ),
-    ]:
-        np.testing.assert_allclose(ours, golden[theirs], atol=1e-6, rtol=0, err_msg=theirs)
+
+    @jax.jit
+    def row_by_row(p, y):
+        return p.total, p.aleatoric, p.epistemic, metrics.risk_coverage(p, y)[1]
+
+    theirs = (
+        "predictive_entropy_per_sample",
+        "expected_entropy_per_sample",
+        "mutual_information_per_sample",
+        "risk_coverage_curve",
+    )
+    for ours, name in zip(row_by_row(prediction, golden["labels"]), theirs, strict=True):
+        expected = golden[f"torch_uncertainty/{name}"]
+        np.testing.assert_allclose(ours, expected, atol=1e-6, rtol=0, err_msg=name)
 
 
 @pytest.mark.usefixtures("x64")

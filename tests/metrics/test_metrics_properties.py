@@ -88,7 +88,7 @@ def test_bounds_and_jensen(seed, sharp):
         assert low <= value <= high
     assert base["mutual_information"] <= min(np.log(MEMBERS), base["entropy"]) + 1e-12
     assert base["nll"] <= np.mean([score(p[None], y)["nll"] for p in probs]) + 1e-12
-    table = metrics.reliability(ClassPrediction.from_probs(probs), y)
+    table = jax.jit(metrics.reliability)(ClassPrediction.from_probs(probs), y)
     assert int(table.counts.sum()) == ROWS
     known = np.asarray(table.counts) > 0
     weights = np.asarray(table.counts)[known] / ROWS
@@ -111,9 +111,10 @@ def test_scale_of_the_targets(seed):
 def test_risk_coverage_ends_at_the_error_rate(seed):
     rng = np.random.default_rng(seed)
     score, error = rng.integers(0, 5, ROWS) / 5.0, rng.integers(0, 2, ROWS)
-    coverage, risk = metrics.risk_coverage_of(jnp.array(score), jnp.array(error))
+    curve = jax.jit(metrics.risk_coverage_of)
+    coverage, risk = curve(score, error)
     rows = rng.permutation(ROWS)
-    again = metrics.risk_coverage_of(jnp.array(score[rows]), jnp.array(error[rows]))[1]
+    again = curve(score[rows], error[rows])[1]
     np.testing.assert_allclose(risk, again, atol=1e-12)
     assert float(risk[-1]) == pytest.approx(error.mean())
     assert float(coverage[-1]) == 1.0

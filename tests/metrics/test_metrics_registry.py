@@ -159,10 +159,11 @@ def test_broken_members_are_dropped_only_when_asked():
     rng = np.random.default_rng(0)
     probs = rng.dirichlet(np.ones(4), size=(3, 5))
     y = rng.integers(0, 4, 5)
-    whole = metrics.evaluate(ClassPrediction.from_probs(probs[[0, 2]]), y)
+    whole = metrics.evaluate(ClassPrediction.from_probs(probs[[0, 2]]), y, ["nll"])
     broken = ClassPrediction.from_probs(with_entry(probs, (1, 2, 2), nan))
-    assert metrics.evaluate(broken, y, nan="drop_member") == whole
+    assert metrics.evaluate(broken, y, ["nll"], nan="drop_member") == whole
     refused("every member", ClassPrediction.from_probs(probs * nan), y, nan="drop_member")
     # A probability of exactly zero is not a broken member.
     certain = ClassPrediction.from_probs(np.eye(4)[None])
-    assert metrics.evaluate(certain, np.arange(4), nan="drop_member")["accuracy"] == 1.0
+    values = metrics.evaluate(certain, np.arange(4), ["accuracy"], nan="drop_member")
+    assert values == {"accuracy": 1.0}

@@ -23,6 +23,7 @@ class Metric:
     """
 
     name: str
+    label: str
     function: Callable[[Any, Any], Any]
     task: Task | None
     higher_is_better: bool | None
@@ -40,6 +41,7 @@ class Metric:
 _ALL = (
     Metric(
         "accuracy",
+        "Accuracy",
         scoring.accuracy,
         "classification",
         True,
@@ -50,6 +52,7 @@ _ALL = (
     ),
     Metric(
         "rmse",
+        "RMSE",
         regression.rmse,
         "regression",
         False,
@@ -60,6 +63,7 @@ _ALL = (
     ),
     Metric(
         "nll",
+        "NLL",
         scoring.nll,
         None,
         False,
@@ -70,6 +74,7 @@ _ALL = (
     ),
     Metric(
         "moment_matched_nll",
+        "Moment-matched NLL",
         regression.moment_matched_nll,
         "regression",
         False,
@@ -80,6 +85,7 @@ _ALL = (
     ),
     Metric(
         "brier",
+        "Brier",
         scoring.brier,
         "classification",
         False,
@@ -90,6 +96,7 @@ _ALL = (
     ),
     Metric(
         "ece",
+        "ECE",
         calibration.ece,
         "classification",
         False,
@@ -100,6 +107,7 @@ _ALL = (
     ),
     Metric(
         "entropy",
+        "Entropy",
         diversity.entropy,
         "classification",
         None,
@@ -110,6 +118,7 @@ _ALL = (
     ),
     Metric(
         "mutual_information",
+        "Mutual information",
         diversity.mutual_information,
         "classification",
         None,
@@ -120,6 +129,7 @@ _ALL = (
     ),
     Metric(
         "coverage_90",
+        "90 % coverage",
         regression.coverage,
         "regression",
         None,

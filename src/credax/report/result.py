@@ -1,0 +1,118 @@
+"""What a report is about: one record a trained posterior, and the comparison of them."""
+
+from dataclasses import dataclass, field
+from typing import Any, Literal, get_args
+
+import numpy as np
+
+from credax.errors import InputError
+from credax.prediction import ClassPrediction, GaussianPrediction, Prediction
+
+Task = Literal["classification", "regression"]
+
+
+@dataclass(frozen=True)
+class Result:
+    """One method trained from one seed, and what it said about the test data.
+
+    ``metrics`` are numbers by name, as `credax.metrics.evaluate` returns them. ``prediction`` and
+    ``y`` (the test labels) are needed for the figures only. ``history`` holds one dictionary an
+    epoch, as in ``metrics.jsonl``: ``epoch``, ``loss``, and where known ``member_loss`` (a list)
+    and ``validation_nll``. ``cost`` may hold ``members``, ``parameters`` (of one member),
+    ``epochs``, ``training_seconds``, ``compile_seconds``, ``peak_memory_bytes``, ``network``, and
+    anything else worth a column. ``notes`` are sentences for the reader.
+    """
+
+    method: str
+    seed: int
+    metrics: dict[str, float]
+    prediction: Prediction | None = None
+    y: np.ndarray | None = None
+    history: list[dict[str, Any]] = field(default_factory=list)
+    cost: dict[str, Any] = field(default_factory=dict)
+    config: dict[str, Any] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+    def __post_init__(self):
+        if (self.prediction is None) != (self.y is None):
+            raise InputError(
+                f"result {self.method!r}, seed {self.seed}, has only one of prediction and y; "
+                "give both or neither"
+            )
+        if self.prediction is not None and self.y is not None:
+            rows = _rows(self.prediction)
+            if rows != len(self.y):
+                raise InputError(
+                    f"result {self.method!r}, seed {self.seed}, predicts {rows} rows and y has "
+                    f"{len(self.y)}; give one label a row"
+                )
+
+    @property
+    def is_shown(self) -> bool:
+        """Whether there are predicted rows to draw."""
+        return self.prediction is not None and _rows(self.prediction) > 0
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Methods, each trained from one or more seeds, on the same data.
+
+    ``data`` is the data set's name; ``inputs`` are its raw test inputs, row by row with ``y``:
+    images ``[rows, height, width, channels]`` and inputs of one number are drawn, others are not.
+    """
+
+    title: str
+    data: str
+    task: Task
+    results: list[Result]
+    class_names: tuple[str, ...] = ()
+    inputs: np.ndarray | None = None
+
+    def __post_init__(self):
+        if self.task not in get_args(Task):
+            raise InputError(f"task is {self.task!r}; give 'classification' or 'regression'")
+        if not self.results:
+            raise InputError("results is empty; a comparison needs at least one result")
+        kind = ClassPrediction if self.task == "classification" else GaussianPrediction
+        seen = set()
+        for result in self.results:
+            if (result.method, result.seed) in seen:
+                raise InputError(
+                    f"results holds method {result.method!r} with seed {result.seed} twice; "
+                    "give each pair once"
+                )
+            seen.add((result.method, result.seed))
+            if not isinstance(result.prediction, kind | None):
+                raise InputError(
+                    f"result {result.method!r} holds a {type(result.prediction).__name__}; "
+                    f"{self.task} needs a {kind.__name__}"
+                )
+
+    @property
+    def methods(self) -> tuple[str, ...]:
+        """The methods' names in the order in which they first appear."""
+        return tuple(dict.fromkeys(result.method for result in self.results))
+
+    def of(self, method: str) -> list[Result]:
+        """The results of one method, one a seed."""
+        return [result for result in self.results if result.method == method]
+
+    def shown(self, method: str) -> list[Result]:
+        """The results of one method whose predictions are there to be drawn."""
+        return [result for result in self.of(method) if result.is_shown]
+
+    def class_name(self, index: int) -> str:
+        """The name of a class, its number where it has none."""
+        return self.class_names[index] if index < len(self.class_names) else str(index)
+
+    def inputs_for(self, result: Result) -> np.ndarray | None:
+        """The test inputs of a result, or None where they are absent or of another length."""
+        if self.inputs is None or result.y is None or len(self.inputs) != len(result.y):
+            return None
+        return self.inputs
+
+
+def _rows(prediction: Prediction) -> int:
+    if isinstance(prediction, ClassPrediction):
+        return prediction.log_probs.shape[1]
+    return prediction.means.shape[1]
