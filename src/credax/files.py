@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from safetensors.numpy import load_file
 from safetensors.numpy import save as safetensors_bytes
@@ -115,13 +116,13 @@ def load_tree(path: str | Path, template: Any) -> tuple[Any, dict[str, Any]]:
     restored = []
     for name, leaf in zip(names, leaves, strict=True):
         array = arrays[name]
-        is_key = jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.prng_key)
+        is_key = _is_key(leaf)
         if not is_key and tuple(array.shape) != tuple(leaf.shape):
             raise InputError(
                 f"{path} does not fit this problem: {name} has shape {tuple(array.shape)} there "
                 f"and {tuple(leaf.shape)} here"
             )
-        restored.append(jax.random.wrap_key_data(array) if is_key else array)
+        restored.append(jax.random.wrap_key_data(jnp.asarray(array)) if is_key else array)
     return jax.tree.unflatten(structure, restored), metadata
 
 
@@ -151,8 +152,12 @@ def read_header(path: str | Path) -> dict[str, Any]:
         raise DamagedFile(f"{path} is damaged ({error}); restore it from a copy") from error
 
 
+def _is_key(leaf) -> bool:
+    return jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
+
+
 def _to_numpy(leaf) -> np.ndarray:
-    if jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.prng_key):
+    if _is_key(leaf):
         leaf = jax.random.key_data(leaf)
     return np.asarray(jax.device_get(leaf), order="C")
 
@@ -162,5 +167,5 @@ def _digest(arrays: dict[str, np.ndarray], metadata: dict[str, Any]) -> str:
     for name in sorted(arrays):
         array = arrays[name]
         digest.update(f"{name}{array.dtype}{array.shape}".encode())
-        digest.update(array.reshape(-1).view(np.uint8))
+        digest.update(array.tobytes())
     return digest.hexdigest()

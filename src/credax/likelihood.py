@@ -248,5 +248,7 @@ def _check_targets(y: np.ndarray, targets: int) -> None:
             f"[rows, {targets}]" + (" or [rows]" if targets == 1 else "")
         )
     if not np.issubdtype(y.dtype, np.number) or not np.all(np.isfinite(y)):
-        row = int(np.argmin(np.isfinite(y.reshape(len(y), -1)).all(1))) if y.dtype.kind == "f" else 0
+        row = (
+            int(np.argmin(np.isfinite(y.reshape(len(y), -1)).all(1))) if y.dtype.kind == "f" else 0
+        )
         raise InputError(f"y is not a finite number in row {row}; clean or drop that row")

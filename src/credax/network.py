@@ -15,7 +15,7 @@ class Variables(NamedTuple):
     """
 
     params: PyTree
-    state: PyTree = {}
+    state: PyTree = {}  # noqa: RUF012 (never written to: apply returns a new state)
 
 
 @runtime_checkable

@@ -111,7 +111,9 @@ class Population(eqx.Module):
         """Read what `save` wrote; ``problem`` has the network and likelihood it was trained on."""
         metadata = read_header(path)["metadata"]
         if metadata.get("kind") != "population":
-            raise InputError(f"{path} does not hold a population; it holds {metadata.get('kind')!r}")
+            raise InputError(
+                f"{path} does not hold a population; it holds {metadata.get('kind')!r}"
+            )
         units = {name: unit and Standardise(**unit) for name, unit in metadata["units"].items()}
         problem = problem.with_units(**units)
         shape, dtype = tuple(metadata["input_shape"]), metadata["input_dtype"]

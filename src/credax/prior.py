@@ -20,7 +20,7 @@ class Prior(Protocol):
         ...
 
     def penalty(self, params: PyTree, *, num_data: int) -> Float[Array, ""]:
-        """What a mean loss over ``num_data`` rows adds: ``-log p(params) / num_data + constant``."""
+        """What a mean loss over ``num_data`` rows adds: ``-log p / num_data + constant``."""
         ...
 
 

@@ -27,8 +27,8 @@ class Batch(NamedTuple):
 class Problem(eqx.Module):
     """Network, likelihood and prior.
 
-    The mean loss on a minibatch is ``Σ w (-log p(y|x,θ)) / Σ w - log p(θ) / N``, so its minimum over
-    the whole data is the posterior's mode; ``N`` (``num_data``) is always an argument.
+    The mean loss on a minibatch is ``Σ w (-log p(y|x,θ)) / Σ w - log p(θ) / N``, so its minimum
+    over the whole data is the posterior's mode; ``N`` (``num_data``) is always an argument.
 
     ``inputs`` and ``targets`` are the units of raw data. Users pass and receive raw units
     (`predict`, `log_joint`); methods see batches in standard units (`prepare`, `loss`).
@@ -61,7 +61,9 @@ class Problem(eqx.Module):
                 "HeteroscedasticGaussian()"
             )
         if prior is not None and weight_decay is not None:
-            raise InputError("prior and weight_decay are both given; weight decay is a prior: drop one")
+            raise InputError(
+                "prior and weight_decay are both given; weight decay is a prior: drop one"
+            )
         self.network = likelihood.adapt(network)
         self.likelihood = likelihood
         self.prior = prior if prior is not None else GaussianPrior(weight_decay=weight_decay or 0.0)
@@ -172,7 +174,9 @@ def check_inputs(x: np.ndarray, name: str = "x", block: int = 4096) -> None:
     if x.dtype.kind != "f":
         raise InputError(f"{name} has type {x.dtype}; inputs are numbers (floats or integers)")
     for start in range(0, len(x), block):
-        finite = np.isfinite(x[start : start + block]).reshape(len(x[start : start + block]), -1).all(1)
+        finite = (
+            np.isfinite(x[start : start + block]).reshape(len(x[start : start + block]), -1).all(1)
+        )
         if not finite.all():
             row = start + int(np.argmin(finite))
             raise InputError(f"{name} holds NaN or infinity in row {row}; clean or drop that row")

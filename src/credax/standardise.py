@@ -3,7 +3,11 @@
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, ArrayLike, Float
+
+
+def _float32(a: ArrayLike) -> np.ndarray:
+    return np.asarray(a, np.float32)
 
 
 class Standardise(eqx.Module):
@@ -16,8 +20,8 @@ class Standardise(eqx.Module):
     [[0.0, 2.0]]
     """
 
-    mean: Float[Array, "..."] = eqx.field(converter=lambda a: np.asarray(a, np.float32))
-    scale: Float[Array, "..."] = eqx.field(converter=lambda a: np.asarray(a, np.float32))
+    mean: Float[np.ndarray | Array, "..."] = eqx.field(converter=_float32)
+    scale: Float[np.ndarray | Array, "..."] = eqx.field(converter=_float32)
 
     @classmethod
     def of(cls, x: np.ndarray, axis: int | tuple[int, ...] = 0) -> "Standardise":

@@ -5,9 +5,9 @@ import dataclasses
 import jax
 import numpy as np
 import pytest
-from conformance.table import ROWS
 
 import credax as cx
+from conformance.table import ROWS
 from credax import methods
 from credax.data import Split
 from credax.posterior import Population

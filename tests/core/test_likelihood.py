@@ -52,9 +52,10 @@ def test_learned_noise_finds_the_closed_form_maximum():
     y = jnp.asarray(rng.normal(size=200) * 2, jnp.float32)
     likelihood = Gaussian()
     raw = jnp.float32(0.0)
-    loss = lambda r: -likelihood.log_prob(  # noqa: E731
-        jnp.stack([jnp.zeros(200), jnp.full(200, r)], 1), y
-    ).mean()
+
+    def loss(r):
+        return -likelihood.log_prob(jnp.stack([jnp.zeros(200), jnp.full(200, r)], 1), y).mean()
+
     for _ in range(400):
         raw = raw - 1.0 * jax.grad(loss)(raw)
     np.testing.assert_allclose(jax.nn.softplus(raw) + 1e-6, np.mean(np.square(y)), rtol=1e-3)

@@ -45,7 +45,9 @@ def test_quantiles_invert_the_distribution_function(float64):
 
 def test_one_member_quantile_is_the_normal_one(float64):
     prediction = mixture([1.0], [4.0])
-    np.testing.assert_allclose(prediction.quantile(0.9), scipy.stats.norm(1, 2).ppf(0.9), atol=1e-12)
+    np.testing.assert_allclose(
+        prediction.quantile(0.9), scipy.stats.norm(1, 2).ppf(0.9), atol=1e-12
+    )
 
 
 def test_samples_have_the_mixture_moments():
@@ -106,9 +108,15 @@ def test_scalar_targets_have_no_trailing_axis_and_take_both_shapes():
 
 def test_density_sums_over_targets(float64):
     rng = np.random.default_rng(0)
-    means, variances, y = rng.normal(size=(1, 4, 3)), rng.uniform(1, 2, (1, 4, 3)), rng.normal(size=(4, 3))
+    means, variances, y = (
+        rng.normal(size=(1, 4, 3)),
+        rng.uniform(1, 2, (1, 4, 3)),
+        rng.normal(size=(4, 3)),
+    )
     expected = scipy.stats.norm(means[0], np.sqrt(variances[0])).logpdf(y).sum(1)
-    np.testing.assert_allclose(GaussianPrediction(means, variances).log_prob(y), expected, atol=1e-12)
+    np.testing.assert_allclose(
+        GaussianPrediction(means, variances).log_prob(y), expected, atol=1e-12
+    )
 
 
 def test_concatenate_joins_rows():

@@ -1,4 +1,3 @@
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -73,7 +72,9 @@ def test_loss_is_the_potential_over_the_number_of_data(float64):
 def test_padded_rows_count_for_nothing(float64):
     problem = Problem(LINE, Gaussian(0.2))
     variables = Variables({"w": jnp.array([[0.3], [0.5]])})
-    padded = Batch(np.concatenate([X, X[:2] * 9]), np.concatenate([Y, Y[:2]]), np.r_[np.ones(5), 0, 0])
+    padded = Batch(
+        np.concatenate([X, X[:2] * 9]), np.concatenate([Y, Y[:2]]), np.r_[np.ones(5), 0, 0]
+    )
     np.testing.assert_allclose(
         problem.loss(variables, padded, num_data=5)[0],
         problem.loss(variables, problem.prepare(X, Y), num_data=5)[0],

@@ -112,7 +112,7 @@ def test_order_of_members_changes_nothing(trained, blobs):
 
 
 def test_adversarial_smoothing_is_the_loss_at_the_worst_corner(float64):
-    """One full-batch step on a line with known gradients: loss(x) + loss(x + eps sign(dloss/dx))."""
+    """One full-batch step on a line: loss(x) + loss(x + eps sign(dloss/dx)), by hand."""
     x, y = np.array([[0.0], [4.0]]), np.array([1.0, 2.0])
     line = FunctionNetwork(lambda key, x: {"w": jnp.full((1, 1), 0.7)}, lambda p, x: x @ p["w"])
     problem = cx.Problem(line, cx.Gaussian(1.0))

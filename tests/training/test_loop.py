@@ -27,7 +27,9 @@ def split(blobs):
 
 
 def fit(split, record=None, **changes):
-    options = {k: changes.pop(k) for k in ("validation", "folder", "problem", "key") if k in changes}
+    options = {
+        k: changes.pop(k) for k in ("validation", "folder", "problem", "key") if k in changes
+    }
     return cx.fit(
         options.pop("problem", PROBLEM),
         record or cx.DeepEnsemble(members=3),
@@ -120,7 +122,12 @@ def test_padding_the_last_batch_sees_every_row_once():
     line = FunctionNetwork(lambda key, x: {"w": jnp.zeros((1, 1))}, lambda p, x: x @ p["w"])
     problem = cx.Problem(line, cx.Gaussian(1.0))
     training = cx.Training(
-        epochs=1, batch_size=4, learning_rate=1e-6, momentum=0.0, schedule="constant", last_batch="pad"
+        epochs=1,
+        batch_size=4,
+        learning_rate=1e-6,
+        momentum=0.0,
+        schedule="constant",
+        last_batch="pad",
     )
     split = Split(x, x[:, 0])
     posterior = cx.fit(problem, cx.Single(), split, training=training, progress=False)
@@ -128,7 +135,8 @@ def test_padding_the_last_batch_sees_every_row_once():
     moved = float(leaves(posterior)[0].squeeze()) / 1e-6
     order = np.asarray(
         jax.random.permutation(
-            jax.random.fold_in(jax.random.fold_in(jax.random.fold_in(jax.random.key(0), 0), 1), 0), 10
+            jax.random.fold_in(jax.random.fold_in(jax.random.fold_in(jax.random.key(0), 0), 1), 0),
+            10,
         )
     )
     squares = np.square(order.astype(float))
@@ -137,7 +145,7 @@ def test_padding_the_last_batch_sees_every_row_once():
 
 
 def test_best_members_are_kept_one_by_one(split):
-    # Half of the validation labels are wrong, so growing certainty makes the score worse in the end.
+    # Half of the validation labels are wrong: growing certainty makes the score worse.
     wrong = np.where(np.arange(60) % 2, (split.y + 1) % 3, split.y)
     validation = Split(split.x, wrong)
     best = fit(split, validation=validation, keep_best=True, epochs=12)
@@ -153,7 +161,9 @@ def test_best_members_are_kept_one_by_one(split):
 
 
 def test_early_stopping_ends_the_run(split, tmp_path):
-    fit(split, validation=split, patience=1, learning_rate=1e-12, epochs=50, folder=tmp_path / "run")
+    fit(
+        split, validation=split, patience=1, learning_rate=1e-12, epochs=50, folder=tmp_path / "run"
+    )
     history = RunFolder(tmp_path / "run").history()
     assert history[-1]["step"] < 50 * 3
     assert "validation_nll" in history[0]
@@ -188,9 +198,7 @@ def test_a_damaged_checkpoint_gives_way_to_the_one_before(split, tmp_path, damag
 
     def run(folder, reporter=False):
         record, training = cx.DeepEnsemble(members=2), TRAINING.replace(checkpoint_every=1)
-        return cx.fit(
-            PROBLEM, record, split, training=training, folder=folder, progress=reporter
-        )
+        return cx.fit(PROBLEM, record, split, training=training, folder=folder, progress=reporter)
 
     with pytest.raises(Stop):
         run(tmp_path / "cut", StopAt())
@@ -223,16 +231,21 @@ def test_records_of_a_resumed_run_are_those_of_an_undisturbed_one(split, tmp_pat
 
     def run(folder, reporter=False):
         training = TRAINING.replace(checkpoint_every=1)
-        return cx.fit(PROBLEM, cx.Single(), split, training=training, folder=folder, progress=reporter)
+        return cx.fit(
+            PROBLEM, cx.Single(), split, training=training, folder=folder, progress=reporter
+        )
 
     run(tmp_path / "whole")
     with pytest.raises(Stop):
         run(tmp_path / "cut", StopAt())
     run(tmp_path / "cut")
     clean = lambda lines: [  # noqa: E731
-        {k: v for k, v in line.items() if "seconds" not in k and "memory" not in k} for line in lines
+        {k: v for k, v in line.items() if "seconds" not in k and "memory" not in k}
+        for line in lines
     ]
-    assert clean(RunFolder(tmp_path / "cut").history()) == clean(RunFolder(tmp_path / "whole").history())
+    assert clean(RunFolder(tmp_path / "cut").history()) == clean(
+        RunFolder(tmp_path / "whole").history()
+    )
 
 
 def test_a_finished_run_is_read_not_trained(split, tmp_path):

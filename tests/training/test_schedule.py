@@ -28,7 +28,9 @@ def test_cyclic_cosine_oracle(float64):
     """O-SCHED: a0 = .1, C = 5, k = 1..6."""
     factor = cyclic_cosine(10, cycles=2)
     rates = [0.1 * float(factor(jnp.asarray(k))) for k in range(6)]
-    np.testing.assert_allclose(rates, [0.1, 0.09045085, 0.06545085, 0.03454915, 0.00954915, 0.1], atol=1e-8)
+    np.testing.assert_allclose(
+        rates, [0.1, 0.09045085, 0.06545085, 0.03454915, 0.00954915, 0.1], atol=1e-8
+    )
 
 
 def test_cosine_ends_at_the_final_ratio(float64):
@@ -48,7 +50,9 @@ def test_warm_up_rises_linearly_from_zero(float64):
 
 def test_three_nesterov_steps_by_hand(float64):
     """u <- mu u + G; theta <- theta - lr (mu u + G), G = theta (a quadratic)."""
-    training = Training(epochs=3, batch_size=1, schedule="constant", learning_rate=0.1, momentum=0.9)
+    training = Training(
+        epochs=3, batch_size=1, schedule="constant", learning_rate=0.1, momentum=0.9
+    )
     optimiser = optimiser_for(training, 1)
     theta = jnp.array(1.0)
     state = optimiser.init(theta)

@@ -36,7 +36,9 @@ def compare(config: Compare) -> None:
 
     records = [_record(name, config.members) for name in config.methods]
     job = Job.of(config.task)
-    name = "_".join(part for part in ("compare", Path(job.task.data).name, config.output.name) if part)
+    name = "_".join(
+        part for part in ("compare", Path(job.task.data).name, config.output.name) if part
+    )
     root = Path(config.output.out or Path(DEFAULT_ROOT) / name)
     fits = [
         (Fit(record, job.task, seed), root / f"{record.name}_{seed}")
@@ -54,7 +56,7 @@ def compare(config: Compare) -> None:
         posterior = job.train(fit, folder, False if quiet else None)
         results.append(SavedRun.open(folder).result(posterior))
     comparison = Comparison(
-        title=f"{' against '.join(record.title for record in records)} on {job.dataset.name}",
+        title=" against ".join(record.title for record in records),
         data=job.dataset.name,
         task=job.dataset.task,
         results=results,

@@ -1,7 +1,10 @@
 """What the commands take: one dataclass is the flags, the Python config and ``config.json``."""
 
+import contextlib
 import dataclasses
+import io
 import json
+import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -32,6 +35,8 @@ class Task:
     """Data set by name (credax list datasets), or a .npz or .csv file."""
     data_dir: str | None = None
     """Folder with the data files; by default CREDAX_DATA or the cache."""
+    download: bool = True
+    """Fetch data that is not here, where its publisher's address is known."""
     split: int | None = None
     """Which standard split (UCI sets)."""
     train_rows: int | None = None
@@ -93,7 +98,19 @@ class Compare:
 def read_arguments(config: Any, arguments: list[str], program: str, default: Any = None) -> Any:
     """Flags into a config; a mistake ends the program with code 2."""
     kwargs = {} if default is None else {"default": default}
-    return tyro.cli(config, args=arguments, prog=program, **kwargs)
+    words = io.StringIO()
+    try:
+        with contextlib.redirect_stderr(words):
+            return tyro.cli(config, args=arguments, prog=program, **kwargs)
+    except SystemExit as ending:
+        # A record that refuses its values says why in one sentence: better than the parser's box.
+        error: BaseException | None = ending
+        while error is not None and not isinstance(error, InputError):
+            error = error.__cause__ or error.__context__
+        if error is not None:
+            raise error from None
+        print(words.getvalue(), end="", file=sys.stderr)
+        raise
 
 
 def peek(arguments: list[str], flag: str, default: str) -> str:

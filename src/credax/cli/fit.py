@@ -23,7 +23,9 @@ def run(arguments: list[str]) -> None:
         return
     name, *flags = arguments
     if name.startswith("-"):
-        raise InputError(f"fit needs a method before its flags; one of: {', '.join(methods.names())}")
+        raise InputError(
+            f"fit needs a method before its flags; one of: {', '.join(methods.names())}"
+        )
     command = _command(methods.get(name))
     data = peek(flags, "--data", Task.data)
     default = command(task=recipe(data))

@@ -43,8 +43,7 @@ class Job:
     @classmethod
     def of(cls, task: Task) -> "Job":
         """Load the data and build the problem; choices left to ``auto`` are made here."""
-        options = {} if task.split is None else {"split": task.split}
-        dataset = load(task.data, root=task.data_dir, **options)
+        dataset = load(task.data, root=task.data_dir, split=task.split, download=task.download)
         dataset = dataset.subset(task.train_rows, task.test_rows).with_validation(task.validation)
         task = dataclasses.replace(
             task, network=_network_name(task, dataset), likelihood=_likelihood_name(task, dataset)

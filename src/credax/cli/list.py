@@ -84,12 +84,12 @@ def _metrics() -> list[dict[str, Any]]:
     return [
         {
             "metric": metric.name,
-            "task": metric.task,
+            "task": metric.task or "both",
             "better": better[metric.higher_is_better],
             "unit": metric.unit,
             "what it is": metric.description,
         }
-        for metric in METRICS
+        for metric in METRICS.values()
     ]
 
 

@@ -26,7 +26,8 @@ def plan(job: Job, config: Fit, folder: Path) -> dict[str, Any]:
     memory = {
         "members and optimiser": dynamics.replicas * _bytes(state),
         "gradients": members * 4 * job.params,
-        "activations": members * activation_bytes(problem, config.task.training.batch_size, example),
+        "activations": members
+        * activation_bytes(problem, config.task.training.batch_size, example),
         "training rows": train.x.nbytes + train.y.nbytes,
     }
     return {

@@ -61,7 +61,9 @@ def read_inputs(path: Path) -> np.ndarray:
         if path.suffix == ".npz":
             with np.load(path, allow_pickle=False) as archive:
                 if "x" not in archive:
-                    raise InputError(f"{path} has no array x; it has {', '.join(archive) or 'none'}")
+                    raise InputError(
+                        f"{path} has no array x; it has {', '.join(archive) or 'none'}"
+                    )
                 return archive["x"]
         if path.suffix == ".csv":
             lines = path.read_text().strip().splitlines()
@@ -71,7 +73,9 @@ def read_inputs(path: Path) -> np.ndarray:
         raise
     except Exception as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise InputError(f"{path} cannot be read ({reason}); is it a {path.suffix} file?") from error
+        raise InputError(
+            f"{path} cannot be read ({reason}); is it a {path.suffix} file?"
+        ) from error
     raise InputError(f"input is {path}; give a .npy, .npz or .csv file")
 
 
@@ -88,7 +92,10 @@ def _columns(prediction, class_names) -> tuple[dict[str, np.ndarray], np.ndarray
     label = np.asarray(prediction.label)
     names = list(class_names) or [str(k) for k in range(prediction.probs.shape[1])]
     columns = {"label": np.array(names)[label], "confidence": np.asarray(prediction.confidence)}
-    probs = {f"p_{name}": column for name, column in zip(names, np.asarray(prediction.probs).T, strict=True)}
+    probs = {
+        f"p_{name}": column
+        for name, column in zip(names, np.asarray(prediction.probs).T, strict=True)
+    }
     return {**columns, **parts, **probs}, np.asarray(prediction.members)
 
 

@@ -36,7 +36,7 @@ def run(arguments: list[str]) -> None:
         )
     dataset = saved[0].job.dataset
     comparison = Comparison(
-        title=f"{', '.join(dict.fromkeys(run.method.title for run in saved))} on {dataset.name}",
+        title=" against ".join(dict.fromkeys(run.method.title for run in saved)),
         data=dataset.name,
         task=dataset.task,
         results=[run.result() for run in saved],

@@ -74,7 +74,9 @@ class Dataset:
         if self.validation is not None or fraction == 0:
             return self
         if not 0 < fraction < 1:
-            raise InputError(f"validation is {fraction}; give a share of the training rows in [0, 1)")
+            raise InputError(
+                f"validation is {fraction}; give a share of the training rows in [0, 1)"
+            )
         held = _held_out(self.train.y, fraction, self.task == "classification", seed)
         if held.all() or not held.any():
             raise InputError(

@@ -41,9 +41,13 @@ class DeepEnsemble:
         if self.members < 1:
             raise InputError(f"members is {self.members}; an ensemble has at least 1")
         if self.offset < 0:
-            raise InputError(f"offset is {self.offset}; it is the number of the first member, from 0")
+            raise InputError(
+                f"offset is {self.offset}; it is the number of the first member, from 0"
+            )
         if self.adversarial is not None and not self.adversarial > 0:
-            raise InputError(f"adversarial is {self.adversarial}; give a positive share, such as 0.01")
+            raise InputError(
+                f"adversarial is {self.adversarial}; give a positive share, such as 0.01"
+            )
 
     def dynamics(self, problem: Problem, data: Split, training: Training) -> Descent:
         """Gradient descent, once a member."""

@@ -12,7 +12,7 @@ CROP_PADDING = 4
 
 
 def flip(key: Key[Array, ""], x: Array) -> Array:
-    """Mirror each picture left to right with probability one half; ``x`` is ``[batch, h, w, c]``."""
+    """Mirror each picture ``[height, width, channels]`` left to right, or not, by a fair coin."""
     mirrored = jax.random.bernoulli(key, 0.5, (len(x),))
     return jnp.where(mirrored[:, None, None, None], x[:, :, ::-1], x)
 
@@ -39,8 +39,8 @@ def check_augmentations(names: tuple[str, ...], input_shape: tuple[int, ...]) ->
             raise unknown("augmentation", name, AUGMENTATIONS)
     if names and len(input_shape) != 3:
         raise InputError(
-            f"augment is {', '.join(names)} and inputs have shape {input_shape}; augmentations need "
-            "pictures of shape (height, width, channels): drop --augment"
+            f"augment is {', '.join(names)} and inputs have shape {input_shape}; augmentations "
+            "need pictures of shape (height, width, channels): drop --augment"
         )
 
 

@@ -75,7 +75,9 @@ class Training:
         if not 0 <= self.momentum < 1:
             raise InputError(f"momentum is {self.momentum}; it lies in [0, 1)")
         if self.clip_norm is not None and not self.clip_norm > 0:
-            raise InputError(f"clip_norm is {self.clip_norm}; give a positive number or leave it out")
+            raise InputError(
+                f"clip_norm is {self.clip_norm}; give a positive number or leave it out"
+            )
         if self.optimiser not in OPTIMISERS:
             raise unknown("optimiser", self.optimiser, OPTIMISERS)
         if self.schedule not in SCHEDULES:

@@ -19,7 +19,6 @@ from credax.training.config import Training
 from credax.training.describe import describe_run
 from credax.training.engine import choose_engine
 from credax.training.members import Shard
-from credax.training.progress import Reporter, reporter_for
 from credax.training.program import (
     Carry,
     Program,
@@ -29,6 +28,7 @@ from credax.training.program import (
     initialise,
     order_of,
 )
+from credax.training.progress import Reporter, reporter_for
 from credax.training.run import RunFolder
 from credax.training.schedule import learning_rate_at
 from credax.training.supply import DeviceSupply, StreamSupply, narrow, should_stream
@@ -84,9 +84,7 @@ def fit(
     dynamics = method.dynamics(problem, data, training)
     strategy, dispatch = choose_engine(problem, dynamics, training, data, mesh)
     streamed = should_stream(data, training.placement)
-    program = Program(
-        problem, dynamics, strategy, training, len(data), dispatch, streamed, key
-    )
+    program = Program(problem, dynamics, strategy, training, len(data), dispatch, streamed, key)
     run = None
     if folder is not None:
         run = RunFolder(folder)
@@ -143,7 +141,9 @@ class _Loop:
             return carry
         tree, metadata = found
         placed = jax.tree.map(
-            lambda old, new: jax.device_put(new, old.sharding), carry._replace(order=()), tree["carry"]
+            lambda old, new: jax.device_put(new, old.sharding),
+            carry._replace(order=()),
+            tree["carry"],
         )
         self.step, self.seconds = metadata["step"], metadata["seconds"]
         self.compiling = metadata["compile_seconds"]
@@ -204,8 +204,8 @@ class _Loop:
                 self.dead[int(member)] = self.step
                 epoch = self.step / self.program.per_epoch
                 warnings.warn(
-                    f"member {member + offset} has a non-finite loss after epoch {epoch:.1f} and is "
-                    "left out; a lower learning rate may help",
+                    f"member {member + offset} has a non-finite loss after epoch {epoch:.1f} and "
+                    "is left out; a lower learning rate may help",
                     MemberDiverged,
                     stacklevel=4,
                 )
@@ -221,7 +221,9 @@ class _Loop:
         line: dict[str, Any] = {"epoch": self.step / self.program.per_epoch, "step": self.step}
         for name, total in totals.items():
             each = np.asarray(total, np.float64).reshape(len(total), -1) / steps
-            line[name] = _number(each.reshape(-1)[alive].mean() if each.size == alive.size else each.mean())
+            line[name] = _number(
+                each.reshape(-1)[alive].mean() if each.size == alive.size else each.mean()
+            )
             line[f"member_{name}"] = [_number(value) for value in each.reshape(-1)]
         rate = learning_rate_at(self.program.training, self.program.num_data)
         line["learning_rate"] = float(rate(jnp.float32(self.step - 1)))

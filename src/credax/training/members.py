@@ -76,12 +76,15 @@ class Shard(eqx.Module):
 
     def check(self, members: int, batch_size: int) -> None:
         """Members and batches must divide evenly over the mesh."""
-        for what, count, axis in (("members", members, "members"), ("batch_size", batch_size, "data")):
+        for what, count, axis in (
+            ("members", members, "members"),
+            ("batch_size", batch_size, "data"),
+        ):
             devices = self.mesh.shape[axis]
             if count % devices:
                 raise InputError(
-                    f"{what} is {count} and the mesh has {devices} devices along '{axis}'; choose a "
-                    "multiple of that, another mesh, or strategy='vmap'"
+                    f"{what} is {count} and the mesh has {devices} devices along '{axis}'; choose "
+                    "a multiple of that, another mesh, or strategy='vmap'"
                 )
 
     def _constrain(self, tree: Any, axis: str) -> Any:

@@ -30,8 +30,8 @@ class Carry(NamedTuple):
 class Rows(NamedTuple):
     """Raw training rows: all of them on the device, or the ready batches of a streamed chunk."""
 
-    x: Array
-    y: Array
+    x: Any
+    y: Any
 
 
 class Program(eqx.Module):
@@ -68,7 +68,7 @@ class Program(eqx.Module):
 
         def order(key):
             key = jax.random.fold_in(jax.random.fold_in(key, _ORDER), epoch)
-            return jnp.resize(jax.random.permutation(key, self.num_data), length)
+            return jnp.resize(jax.random.permutation(key, self.num_data), (length,))
 
         if self.dynamics.shared_batches:
             return order(jax.random.fold_in(self.key, _SHARED))

@@ -119,8 +119,8 @@ class RunFolder:
                 file.write(json.dumps(line, allow_nan=False) + "\n")
         except OSError as error:
             raise InputError(
-                f"cannot write to {self.path / 'metrics.jsonl'} ({error.strerror}); free some space "
-                "and run the same command again: it resumes from the last checkpoint"
+                f"cannot write to {self.path / 'metrics.jsonl'} ({error.strerror}); free some "
+                "space and run the same command again: it resumes from the last checkpoint"
             ) from error
 
     def history(self) -> list[dict[str, Any]]:
@@ -138,9 +138,7 @@ class RunFolder:
     def rewind(self, step: int) -> None:
         """Forget lines written after the checkpoint that training goes on from."""
         kept = [line for line in self.history() if line.get("step", 0) <= step]
-        write_atomic(
-            self.path / "metrics.jsonl", "".join(json.dumps(line) + "\n" for line in kept)
-        )
+        write_atomic(self.path / "metrics.jsonl", "".join(json.dumps(line) + "\n" for line in kept))
 
 
 def _first_difference(old: Any, new: Any, where: str = "") -> str:

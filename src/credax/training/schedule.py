@@ -6,6 +6,7 @@ the base rate and by a linear warm-up.
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import jax.numpy as jnp
 import optax
@@ -13,7 +14,7 @@ import optax
 from credax.errors import InputError
 from credax.training.config import Training
 
-Factor = Callable[[jnp.ndarray], jnp.ndarray]
+Factor = Callable[[Any], Any]
 
 
 def constant() -> Factor:
@@ -23,9 +24,7 @@ def constant() -> Factor:
 
 def cosine(total: int, final_ratio: float = 0.0) -> Factor:
     """``r + (1 - r) (1 + cos(π step / total)) / 2``: from one down to the final ratio ``r``."""
-    return lambda step: (
-        final_ratio + (1 - final_ratio) * 0.5 * (1 + jnp.cos(jnp.pi * step / total))
-    )
+    return lambda step: final_ratio + (1 - final_ratio) * 0.5 * (1 + jnp.cos(jnp.pi * step / total))
 
 
 def cyclic_cosine(total: int, cycles: int = 4) -> Factor:

@@ -87,6 +87,4 @@ class StreamSupply:
         # Sorted unique rows: a file on disk is then read once and forwards.
         unique, inverse = np.unique(index, return_inverse=True)
         inverse = inverse.reshape(index.shape)
-        return jax.device_put(
-            Rows(np.asarray(self._x[unique])[inverse], self._y[unique][inverse])
-        )
+        return jax.device_put(Rows(np.asarray(self._x[unique])[inverse], self._y[unique][inverse]))

@@ -37,14 +37,16 @@ class Validation:
 
     @classmethod
     def start(cls, program: Program, rows: Split | None) -> "Validation":
-        """Before the first validation; nothing is kept unless early stopping or the best is asked."""
+        """Before the first validation; members are kept only where the settings need them."""
         training = program.training
         arrays: dict[str, Any] = {}
         if rows is not None and (training.patience or training.keep_best):
             program.problem.check(rows.x, rows.y)
             example = jax.ShapeDtypeStruct((1, *rows.x.shape[1:]), rows.x.dtype)
             shapes = jax.eval_shape(
-                lambda: program.members(jax.vmap(lambda k: program.dynamics.init(k, example))(program.keys))
+                lambda: program.members(
+                    jax.vmap(lambda k: program.dynamics.init(k, example))(program.keys)
+                )
             )
             members = len(jax.tree.leaves(shapes)[0])
             arrays = {
@@ -77,7 +79,9 @@ class Validation:
         }
         if not self.arrays:
             return self, scores
-        arrays = _keep(self.arrays, members, jnp.asarray(each), self.patience or np.iinfo(np.int32).max)
+        arrays = _keep(
+            self.arrays, members, jnp.asarray(each), self.patience or np.iinfo(np.int32).max
+        )
         return dataclasses.replace(self, arrays=arrays), scores
 
     def best(self, members: Variables) -> Variables:

@@ -1,0 +1,40 @@
+# Two commands set up everything on a fresh machine: `make compare` and `make test`.
+PYTHON ?= python3
+BIN := .venv/bin
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+
+.PHONY: compare test test-slow lint docs bench clean
+
+.venv/base: pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv
+	$(INSTALL) --editable '.[data]'
+	@touch $@
+
+.venv/dev: .venv/base
+	$(INSTALL) --editable '.[dev]'
+	@touch $@
+
+compare: .venv/base  ## train a single network and a deep ensemble on digits, print the table, write the page
+	$(BIN)/credax compare --data digits --methods single,deep-ensemble --seeds 3
+
+test: .venv/dev  ## everything but the slow tests
+	$(BIN)/python -m pytest --numprocesses 2 --quiet
+
+test-slow: .venv/dev  ## the slow tests too
+	$(BIN)/python -m pytest --numprocesses 2 --quiet -m 'slow or not slow'
+
+lint: .venv/dev  ## style and types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/pyright
+
+docs: .venv/dev  ## the pages, examples executed
+	$(INSTALL) --editable '.[docs]'
+	$(BIN)/sphinx-build --fail-on-warning --quiet docs docs/_build/html
+
+bench: .venv/dev  ## side by side with PyTorch, ratios in one run
+	$(INSTALL) --editable '.[bench]'
+	$(BIN)/python benchmarks/ensemble_step.py
+
+clean:
+	rm -rf .venv .jax_cache docs/_build
