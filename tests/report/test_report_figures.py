@@ -65,6 +65,8 @@ def test_curve_averages_seeds_and_spans_members():
     ]
     found = curves.curve(results, "loss", "member_loss")
     assert found.epochs.tolist() == [1, 2, 3]
+    halves = Result("a", 0, {}, history=[{"epoch": e / 2, "loss": 1.0} for e in range(4)])
+    assert curves.curve([halves], "loss").epochs.tolist() == [0, 0.5, 1, 1.5]
     np.testing.assert_allclose(found.mean, [3.0, 1.5, 2 / 3])
     np.testing.assert_allclose(found.low, [2.0, 1.0, 2 / 3])
     np.testing.assert_allclose(found.high, [4.8, 2.4, 0.8])

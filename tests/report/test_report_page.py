@@ -63,7 +63,8 @@ def check(text):
 
 
 def classification(**fields):
-    cost = {"parameters": 1234, "training_seconds": 75.0, "peak_memory_bytes": 2.5e6, "host": "x"}
+    cost = {"parameters": 1234, "training_seconds": 75.0, "peak_memory_bytes": 2.5e6}
+    cost |= {"host": "x", "compile_seconds": None}
     results = [
         class_result(
             method,
@@ -95,6 +96,7 @@ def test_classification_page(tmp_path):
     for phrase in ("single", "deep-ensemble", "1 min 15 s", "2.5 MB", "member 3 was excluded"):
         assert phrase in words
     assert '"rate": 0.125' in words
+    assert "compile time" not in words
     assert "one member cannot disagree" in words
     # Every figure's numbers follow in a table that opens on demand.
     for part in ("reliability", "risk-coverage", "epistemic", "training", "pictures"):

@@ -64,4 +64,12 @@ def test_floats_become_pixels():
 
 def test_bytes_stay_as_they_are():
     pixels = np.array([[[3], [250]]], np.uint8)
-    assert to_pixels(pixels, 3, 250) is pixels
+    assert value_range(pixels) == (0.0, 255.0)
+    assert to_pixels(pixels, 0, 255) is pixels
+
+
+def test_dark_bytes_are_stretched():
+    pixels = np.array([[[0], [8], [16]]], np.uint8)
+    assert value_range(pixels) == (0.0, 16.0)
+    assert to_pixels(pixels, 0, 16).ravel().tolist() == [0, 128, 255]
+    assert value_range(np.zeros((1, 1, 1), np.uint8)) == (0.0, 1.0)

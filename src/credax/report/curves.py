@@ -28,11 +28,11 @@ class Curve(NamedTuple):
 
 def curve(results: list[Result], name: str, member_name: str = "") -> Curve | None:
     """The mean over seeds of ``name`` at every epoch that any history records."""
-    means: dict[int, list[float]] = {}
-    ranges: dict[int, list[float]] = {}
+    means: dict[float, list[float]] = {}
+    ranges: dict[float, list[float]] = {}
     for entry in (entry for result in results for entry in result.history):
         if entry.get(name) is not None and "epoch" in entry:
-            epoch = int(entry["epoch"])
+            epoch = float(entry["epoch"])
             means.setdefault(epoch, []).append(float(entry[name]))
             members = [float(v) for v in entry.get(member_name) or ()]
             ranges.setdefault(epoch, []).extend(v for v in members if math.isfinite(v))
@@ -107,4 +107,6 @@ def _rows(curves: Iterable[Curve]) -> list[list[str]]:
     epochs = np.unique(np.concatenate([c.epochs for c in curves]))
     picked = np.unique(np.linspace(0, len(epochs) - 1, _TABLE_ROWS).round().astype(int))
     by_epoch = [dict(zip(c.epochs.tolist(), c.mean.tolist(), strict=True)) for c in curves]
-    return [[str(e), *[short(means.get(e)) for means in by_epoch]] for e in epochs[picked].tolist()]
+    return [
+        [f"{e:g}", *[short(means.get(e)) for means in by_epoch]] for e in epochs[picked].tolist()
+    ]

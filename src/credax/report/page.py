@@ -137,7 +137,8 @@ def _cell(table: Table, row: int, column: int) -> Markup:
 
 def cost_section(comparison: Comparison) -> Markup:
     """What was run, what it cost, and what the reader should know about it."""
-    keys = dict.fromkeys(key for r in comparison.results for key in r.cost)
+    found = (key for r in comparison.results for key, value in r.cost.items() if value is not None)
+    keys = dict.fromkeys(found)
     ordered = [k for k in _COSTS if k in keys] + [k for k in keys if k not in _COSTS]
     if "members" not in keys and any(r.prediction is not None for r in comparison.results):
         ordered.insert(0, "members")

@@ -27,7 +27,8 @@ def panel(name: str, drawing: Markup, detail: str = "") -> Markup:
 
 def panels(figures: Iterable[Markup]) -> Markup:
     """Figures side by side on a desk, below each other on a phone."""
-    return element("div", list(figures), class_="panels")
+    figures = list(figures)
+    return element("div", figures, class_="panels", style=f"--panels: {len(figures)}")
 
 
 def charts(figures: Iterable[Markup], key: Markup) -> Markup:

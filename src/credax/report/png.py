@@ -41,16 +41,22 @@ def data_uri(pixels: np.ndarray) -> str:
 
 def to_pixels(image: np.ndarray, low: float, high: float) -> np.ndarray:
     """An image of any number type as uint8, ``low`` black and ``high`` white; NaN is black."""
-    if image.dtype == np.uint8:
+    if image.dtype == np.uint8 and (low, high) == (0, 255):
         return image
     scaled = (image.astype(np.float64) - low) / max(high - low, np.finfo(np.float64).tiny)
     return (np.clip(np.nan_to_num(scaled), 0, 1) * 255).round().astype(np.uint8)
 
 
 def value_range(images: np.ndarray) -> tuple[float, float]:
-    """The values shown black and white: 0 and 1 where they hold all, else the extremes."""
+    """The values to show black and white: a usual range that the images fill, else their extremes.
+
+    Usual are 0 to 1, and 0 to 255 for bytes; bytes that stay in the lower half of it (digits with
+    16 levels) are stretched, for they would be too dark to see.
+    """
     finite = images[np.isfinite(images)]
     low, high = (float(finite.min()), float(finite.max())) if finite.size else (0.0, 1.0)
+    if images.dtype == np.uint8:
+        return (0.0, 255.0) if high > 127 else (0.0, max(high, 1.0))
     return (0.0, 1.0) if low >= 0 and high <= 1 else (low, high)
 
 
