@@ -23,6 +23,12 @@ if TYPE_CHECKING:
     from credax.likelihood import Gaussian as Gaussian
     from credax.likelihood import HeteroscedasticGaussian as HeteroscedasticGaussian
     from credax.methods.deep_ensemble import DeepEnsemble as DeepEnsemble
+    from credax.methods.forde import FoRDE as FoRDE
+    from credax.methods.lit import LIT as LIT
+    from credax.methods.weight_wgd import WeightWGD as WeightWGD
+    from credax.methods.svgd import SVGD as SVGD
+    from credax.methods.function_wgd import FunctionWGD as FunctionWGD
+    from credax.methods.function_svgd import FunctionSVGD as FunctionSVGD
     from credax.methods.single import Single as Single
     from credax.metrics import evaluate as evaluate
     from credax.network import FunctionNetwork as FunctionNetwork
@@ -64,6 +70,12 @@ __getattr__, __all__ = lazy_names(  # pyright: ignore[reportUnsupportedDunderAll
         "Standardise": "standardise",
         "Single": "methods.single",
         "DeepEnsemble": "methods.deep_ensemble",
+        "FoRDE": "methods.forde",
+        "LIT": "methods.lit",
+        "WeightWGD": "methods.weight_wgd",
+        "SVGD": "methods.svgd",
+        "FunctionWGD": "methods.function_wgd",
+        "FunctionSVGD": "methods.function_svgd",
         "Training": "training.config",
         "fit": "training.loop",
         "MemberDiverged": "training.loop",

@@ -4,7 +4,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from credax.methods.deep_ensemble import DeepEnsemble
+from credax.methods.forde import FoRDE
+from credax.methods.function_svgd import FunctionSVGD
+from credax.methods.function_wgd import FunctionWGD
+from credax.methods.lit import LIT
 from credax.methods.single import Single
+from credax.methods.svgd import SVGD
+from credax.methods.weight_wgd import WeightWGD
 
 
 @dataclass(frozen=True)
@@ -19,4 +25,10 @@ class Row:
 ROWS = {
     "single": Row(Single(), DeepEnsemble(members=2)),
     "deep-ensemble": Row(DeepEnsemble(members=4), DeepEnsemble(members=6)),
+    "forde": Row(FoRDE(members=4)),
+    "lit": Row(LIT(members=4)),
+    "weight-wgd": Row(WeightWGD(members=4)),
+    "svgd": Row(SVGD(members=4)),
+    "function-wgd": Row(FunctionWGD(members=4)),
+    "function-svgd": Row(FunctionSVGD(members=4)),
 }

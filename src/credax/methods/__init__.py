@@ -11,6 +11,36 @@ REGISTRY = {
         "DeepEnsemble",
         "independent networks, mixed (Lakshminarayanan et al. 2017)",
     ),
+    "forde": (
+        "credax.methods.forde",
+        "FoRDE",
+        "repulsion of input gradients (Trinh et al. 2024)",
+    ),
+    "lit": (
+        "credax.methods.lit",
+        "LIT",
+        "penalty on cosines of input gradients (Ross et al. 2018)",
+    ),
+    "weight-wgd": (
+        "credax.methods.weight_wgd",
+        "WeightWGD",
+        "repulsion of weights (D'Angelo and Fortuin 2021)",
+    ),
+    "svgd": (
+        "credax.methods.svgd",
+        "SVGD",
+        "Stein variational gradient descent (Liu and Wang 2016)",
+    ),
+    "function-wgd": (
+        "credax.methods.function_wgd",
+        "FunctionWGD",
+        "repulsion of predictions (D'Angelo and Fortuin 2021)",
+    ),
+    "function-svgd": (
+        "credax.methods.function_svgd",
+        "FunctionSVGD",
+        "Stein direction in function space (Wang et al. 2019)",
+    ),
 }
 
 

@@ -9,13 +9,13 @@ import numpy as np
 
 from credax.data.dataset import Split
 from credax.errors import InputError
-from credax.posterior import Population, population
+from credax.methods.ensemble import Ensemble, choices
 from credax.problem import Problem
 from credax.training import Descent, Training
 
 
 @dataclass(frozen=True)
-class DeepEnsemble:
+class DeepEnsemble(Ensemble):
     """``members`` networks from independent initialisations and data orders, mixed uniformly.
 
     ``p(y|x) = (1/M) Σ p(y|x, θ_m)``; each member minimises the mean loss on all the data. Cost: M
@@ -38,8 +38,8 @@ class DeepEnsemble:
     """Number of the first member: members=5 offset=5 extends an ensemble of five to ten."""
 
     def __post_init__(self):
-        if self.members < 1:
-            raise InputError(f"members is {self.members}; an ensemble has at least 1")
+        Ensemble.__post_init__(self)
+        choices(self)
         if self.offset < 0:
             raise InputError(
                 f"offset is {self.offset}; it is the number of the first member, from 0"
@@ -52,25 +52,14 @@ class DeepEnsemble:
     def dynamics(self, problem: Problem, data: Split, training: Training) -> Descent:
         """Gradient descent, once a member."""
         step = None if self.adversarial is None else self.adversarial * input_range(problem, data)
-        return Descent(
+        return self.descent(
             problem,
+            data,
             training,
-            len(data),
-            self.members,
-            self.offset,
-            self.batches == "shared",
-            step,
+            offset=self.offset,
+            shared_batches=self.batches == "shared",
+            adversarial=step,
         )
-
-    def posterior(self, problem, dynamics, states, variables, alive, data) -> Population:
-        """The finite members."""
-        kept = np.flatnonzero(alive)
-        members = jax.tree.map(lambda leaf: leaf[kept], variables)
-        return population(problem, members, data.x, tuple(int(i) + self.offset for i in kept))
-
-    def load(self, path, problem: Problem) -> Population:
-        """Read the members back."""
-        return Population.load(path, problem)
 
 
 def input_range(problem: Problem, data: Split) -> jax.Array:

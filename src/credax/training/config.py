@@ -10,7 +10,7 @@ from typing import Literal
 
 from credax.errors import InputError, unknown
 
-OPTIMISERS = ("sgd", "adam")
+OPTIMISERS = ("sgd", "adam", "rmsprop")
 SCHEDULES = ("constant", "cosine", "cyclic-cosine", "piecewise-linear")
 
 
@@ -25,8 +25,8 @@ class Training:
     """Passes over the training rows."""
     batch_size: int = 128
     """Rows a step."""
-    optimiser: Literal["sgd", "adam"] = "sgd"
-    """Stochastic gradient descent with Nesterov momentum, or Adam."""
+    optimiser: Literal["sgd", "adam", "rmsprop"] = "sgd"
+    """Stochastic gradient descent with Nesterov momentum, Adam, or RMSProp (decay .9, eps 1e-6)."""
     learning_rate: float = 0.1
     """Base rate, which the schedule multiplies."""
     momentum: float = 0.9

@@ -6,11 +6,12 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import optax
-from jaxtyping import Array, Float, Key, PyTree
+from jaxtyping import Array, Bool, Float, Key, PyTree
 
 from credax.network import Variables
 from credax.problem import Batch, Problem
 from credax.training.config import Training
+from credax.training.members import Strategy
 from credax.training.schedule import optimiser_for
 
 Info = dict[str, Array]
@@ -30,6 +31,8 @@ class Dynamics(Protocol):
     """Number of the first one: replica ``i`` uses ``fold_in(key, offset + i)``."""
     shared_batches: bool
     """All replicas see the same rows in the same order."""
+    coupled: bool
+    """False here; see `CoupledDynamics`."""
 
     def init(self, key: Key[Array, ""], x: Any) -> PyTree:
         """The first state; ``x`` is shaped like a batch of raw inputs."""
@@ -41,6 +44,41 @@ class Dynamics(Protocol):
 
     def members(self, state: PyTree) -> Variables:
         """The members as they are now, on a leading axis (of length one for a single network)."""
+        ...
+
+
+class CoupledDynamics(Protocol):
+    """Members that see each other: the loop hands over the whole population at once.
+
+    States have a leading members axis on every leaf; how members run inside is the strategy's part.
+    """
+
+    replicas: int
+    """How many members."""
+    offset: int
+    """Number of the first one."""
+    shared_batches: bool
+    """Always true: members are compared at the same inputs."""
+    coupled: bool
+    """Always true."""
+
+    def init(self, keys: Key[Array, " members"], x: Any, strategy: Strategy) -> PyTree:
+        """The first states; each member's depends on its own key alone."""
+        ...
+
+    def step(
+        self,
+        keys: Key[Array, " members"],
+        state: PyTree,
+        batch: Batch,
+        strategy: Strategy,
+        alive: Bool[Array, " members"],
+    ) -> tuple[PyTree, Info]:
+        """The next states; ``alive`` members only may influence others."""
+        ...
+
+    def members(self, state: PyTree) -> Variables:
+        """One member of the population, with an axis of length one."""
         ...
 
 
@@ -66,17 +104,19 @@ class Descent(eqx.Module):
     shared_batches: bool = False
     adversarial: Float[Array, "..."] | None = None
 
+    coupled = False
+
     def init(self, key, x) -> DescentState:
         """A freshly initialised network."""
         variables = self.problem.init(key, x)
-        return DescentState(variables, self._optimiser().init(variables.params))
+        return DescentState(variables, self.optimiser().init(variables.params))
 
     def step(self, key, state: DescentState, batch: Batch) -> tuple[DescentState, Info]:
         """One optimiser step."""
         (loss, (carried, likelihood)), gradient = jax.value_and_grad(self._loss, has_aux=True)(
             state.variables.params, state.variables.state, batch, key
         )
-        updates, optimiser = self._optimiser().update(
+        updates, optimiser = self.optimiser().update(
             gradient, state.optimiser, state.variables.params
         )
         params = optax.apply_updates(state.variables.params, updates)
@@ -89,7 +129,8 @@ class Descent(eqx.Module):
         """The one network, with an axis of length one."""
         return jax.tree.map(lambda leaf: leaf[None], state.variables)
 
-    def _optimiser(self):
+    def optimiser(self) -> optax.GradientTransformation:
+        """The optimiser of the training settings (cheap: built while tracing)."""
         return optimiser_for(self.training, self.num_data)
 
     def _loss(self, params, carried, batch, key):

@@ -1,5 +1,6 @@
 """The only training loop. It knows nothing of methods; methods know nothing of it."""
 
+import json
 import resource
 import time
 import warnings
@@ -220,11 +221,8 @@ class _Loop:
         alive = np.asarray(carry.alive)
         line: dict[str, Any] = {"epoch": self.step / self.program.per_epoch, "step": self.step}
         for name, total in totals.items():
-            each = np.asarray(total, np.float64).reshape(len(total), -1) / steps
-            line[name] = _number(
-                each.reshape(-1)[alive].mean() if each.size == alive.size else each.mean()
-            )
-            line[f"member_{name}"] = [_number(value) for value in each.reshape(-1)]
+            each = np.asarray(total, np.float64) / steps
+            line |= _entries(name, each, alive)
         rate = learning_rate_at(self.program.training, self.program.num_data)
         line["learning_rate"] = float(rate(jnp.float32(self.step - 1)))
         line["seconds"] = round(self.seconds, 3)
@@ -287,6 +285,17 @@ def _finite(variables) -> np.ndarray:
         jnp.isfinite(leaf).reshape(len(leaf), -1).all(1) for leaf in jax.tree.leaves(variables)
     ]
     return np.asarray(jnp.stack(checks).all(0))
+
+
+def _entries(name: str, value: np.ndarray, alive: np.ndarray) -> dict[str, Any]:
+    """A recorded quantity: one number a member gives their mean and the list, others as they are."""
+    if value.size != alive.size or value.ndim > 2:
+        return {name: json.loads(json.dumps(value.tolist()), parse_constant=lambda _: None)}
+    flat = value.reshape(-1)
+    return {
+        name: _number(flat[alive].mean()),
+        f"member_{name}": [_number(entry) for entry in flat],
+    }
 
 
 def _number(value: float) -> float | None:

@@ -10,7 +10,7 @@ from jaxtyping import Array, Bool, Int, Key, PyTree
 from credax.problem import Problem
 from credax.training.augment import augment
 from credax.training.config import Training
-from credax.training.dynamics import Dynamics
+from credax.training.dynamics import Info
 from credax.training.members import Shard, Strategy
 
 # Branches of a replica's key. Nothing else folds these in, so streams never meet.
@@ -35,10 +35,10 @@ class Rows(NamedTuple):
 
 
 class Program(eqx.Module):
-    """Everything a step needs but the state."""
+    """Everything a step needs but the state; ``dynamics`` is a `Dynamics` or `CoupledDynamics`."""
 
     problem: Problem
-    dynamics: Dynamics
+    dynamics: Any
     strategy: Strategy
     training: Training = eqx.field(static=True)
     num_data: int
@@ -100,6 +100,12 @@ class Program(eqx.Module):
             supply = self.batch_rows(order, step)
         common = jax.random.fold_in(self.key, _SHARED)
         together = self.dynamics.shared_batches
+        if self.dynamics.coupled:
+            x, y = supply if self.streamed else jax.tree.map(lambda leaf: leaf[supply], rows)
+            batch = self.batch(_branch(common, _AUGMENT, step), x, y, step)
+            keys = jax.vmap(lambda key: _branch(key, _STEP, step))(self.keys)
+            result = self.dynamics.step(keys, carry.states, batch, self.strategy, carry.alive)
+            return self._next(carry, order, *result)
 
         def replica(own, shared):
             key, state, mine = own
@@ -111,7 +117,10 @@ class Program(eqx.Module):
             return self.dynamics.step(_branch(key, _STEP, step), state, batch)
 
         own = (self.keys, carry.states, None if together else supply)
-        states, info = self.strategy(replica, own, supply if together else None)
+        result = self.strategy(replica, own, supply if together else None)
+        return self._next(carry, order, *result)
+
+    def _next(self, carry: Carry, order: Array, states: PyTree, info: Info) -> Carry:
         totals = jax.tree.map(jnp.add, carry.totals, info)
         alive = carry.alive & jnp.isfinite(info["loss"]).reshape(carry.alive.shape)
         return Carry(states, order, totals, alive)
@@ -119,10 +128,10 @@ class Program(eqx.Module):
     def first(self, x: Any) -> PyTree:
         """Every replica's first state; ``x`` is shaped like raw inputs."""
 
-        def start(key, _):
-            return self.dynamics.init(jax.random.fold_in(key, _INIT), x)
-
-        return self.strategy(start, self.keys, None)
+        keys = jax.vmap(lambda key: jax.random.fold_in(key, _INIT))(self.keys)
+        if self.dynamics.coupled:
+            return self.dynamics.init(keys, x, self.strategy)
+        return self.strategy(lambda key, _: self.dynamics.init(key, x), keys, None)
 
     def no_info(self, states: PyTree, example: Rows) -> PyTree:
         """Zero totals, shaped like what a step reports."""
@@ -130,6 +139,11 @@ class Program(eqx.Module):
         rows = jax.tree.map(lambda a: jax.ShapeDtypeStruct((size, *a.shape[1:]), a.dtype), example)
 
         def report(keys, states, rows):
+            if self.dynamics.coupled:
+                batch = self.batch(keys[0], rows.x, rows.y, jnp.int32(0))
+                alive = jnp.ones(len(keys), bool)
+                return self.dynamics.step(keys, states, batch, self.strategy, alive)[1]
+
             def one(key, state):
                 batch = self.batch(key, rows.x, rows.y, jnp.int32(0))
                 return self.dynamics.step(key, state, batch)[1]

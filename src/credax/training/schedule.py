@@ -79,6 +79,8 @@ def optimiser_for(training: Training, num_data: int) -> optax.GradientTransforma
     """The optimiser over all steps; weight decay is the problem's prior, not part of it."""
     if training.optimiser == "adam":
         descent = optax.scale_by_adam()
+    elif training.optimiser == "rmsprop":
+        descent = optax.scale_by_rms(decay=0.9, eps=1e-6, eps_in_sqrt=False)
     elif training.momentum:
         descent = optax.trace(training.momentum, training.nesterov)
     else:

@@ -43,11 +43,7 @@ class Validation:
         if rows is not None and (training.patience or training.keep_best):
             program.problem.check(rows.x, rows.y)
             example = jax.ShapeDtypeStruct((1, *rows.x.shape[1:]), rows.x.dtype)
-            shapes = jax.eval_shape(
-                lambda: program.members(
-                    jax.vmap(lambda k: program.dynamics.init(k, example))(program.keys)
-                )
-            )
+            shapes = jax.eval_shape(lambda: program.members(program.first(example)))
             members = len(jax.tree.leaves(shapes)[0])
             arrays = {
                 "score": jnp.full(members, jnp.inf),

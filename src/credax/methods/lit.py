@@ -1,0 +1,88 @@
+"""Local independence training: a penalty on the cosines of members' input gradients."""
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+from credax.data.dataset import Split
+from credax.errors import InputError
+from credax.likelihood import Categorical
+from credax.methods.ensemble import Ensemble, choices
+from credax.methods.forde import lengthscale_metric
+from credax.methods.lengthscale import check_share
+from credax.methods.pushes import CosinePush
+from credax.methods.repulsive import Repulsive
+from credax.methods.spaces import InputGradients, check_float_inputs
+from credax.network import output_struct
+from credax.problem import Problem
+from credax.training import Training
+
+
+@dataclass(frozen=True)
+class LIT(Ensemble):
+    """``mean loss + strength Σ_{i<j} Σ_b cos²(g_ib, g_jb)`` (Ross, Pan, Celi, Doshi-Velez 2018/20).
+
+    ``cos² = a² / (n_i² n_j² + eps)``, ``a = g_i . g_j``; both members are pushed.
+
+    >>> LIT(members=2).strength
+    0.01
+    """
+
+    name: ClassVar[str] = "lit"
+    title: ClassVar[str] = "LIT"
+
+    members: int = 5
+    """Networks in the ensemble."""
+    strength: float = 0.01
+    """Weight of the penalty."""
+    reduction: Literal["sum", "mean"] = "sum"
+    """Penalty summed or averaged over the batch."""
+    gradient_of: Literal["auto", "logit_difference", "loss", "logit", "log_prob"] = "auto"
+    """Whose input gradient; auto: the difference of two logits, or with more classes the loss."""
+    eps: float = 1e-6
+    """Added to the product of squared norms."""
+    lengthscale: Literal["pca", "identity"] | float = "identity"
+    """Metric of input directions, as in FoRDE."""
+    mixing: Literal["inverse", "linear"] = "inverse"
+    """Form of a mixed lengthscale."""
+    centre: bool = False
+    """Subtract the mean input before PCA."""
+    unit_spectrum: bool = False
+    """Divide the eigenvalues by their mean before mixing."""
+    rank: int | float | None = None
+    """Principal components to keep."""
+    residual: Literal["drop", "mean"] = "drop"
+    """Directions beyond the rank."""
+    pca: str | None = None
+    """File made by credax pca."""
+
+    def __post_init__(self):
+        Ensemble.__post_init__(self)
+        choices(self)
+        if not isinstance(self.lengthscale, str):
+            check_share(self.lengthscale)
+        if not self.strength >= 0:
+            raise InputError(f"strength is {self.strength}; it is not negative")
+
+    def dynamics(self, problem: Problem, data: Split, training: Training) -> Repulsive:
+        """Input-gradient space with the squared-cosine penalty."""
+        check_float_inputs(problem, data.x)
+        chosen = self.gradient_of
+        if chosen == "auto":
+            chosen = "logit_difference" if _two_logits(problem, data) else "loss"
+        return Repulsive(
+            self.descent(problem, data, training),
+            InputGradients(chosen),
+            CosinePush(lengthscale_metric(self, problem, data), self.eps, self.reduction),
+            self.strength,
+        )
+
+
+def _two_logits(problem: Problem, data: Split) -> bool:
+    import jax
+
+    if not isinstance(problem.likelihood, Categorical):
+        return False
+    example = jax.ShapeDtypeStruct((1, *data.x.shape[1:]), data.x.dtype)
+    variables = jax.eval_shape(problem.init, jax.random.key(0), example)
+    prepared = jax.eval_shape(problem.prepare_inputs, example)
+    return output_struct(problem.network, variables, prepared).shape[-1] == 2

@@ -1,0 +1,171 @@
+"""Forces as the repulsive dynamics uses them: from an embedding of all members to a cotangent."""
+
+from typing import Any, Literal
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float
+
+from credax.methods import forces
+from credax.methods.function_prior import FunctionPrior
+from credax.methods.lengthscale import Metric
+from credax.methods.repulsive import Push, Scene
+from credax.methods.spaces import Embedding
+
+
+class GradientPush(eqx.Module):
+    """FoRDE: unit input gradients in a metric, the kernel averaged over the batch."""
+
+    metric: Metric
+    kernel: forces.GradientKernel
+
+    def push(self, embedding: Embedding, alive: Bool[Array, " members"], scene: Scene) -> Push:
+        """The closed-form force; the factor 1/B is that of the whole batch."""
+        result = forces.gradient_force(embedding.z, self.metric, self.kernel, alive)
+        share = embedding.z.shape[1] / len(scene.batch.y)
+        info = {
+            "repulsion": result.repulsion,
+            "gradient_cosine": result.cosine,
+            "gradient_distance": result.distance,
+            "floored": result.floored,
+            "kernel": result.kernel,
+        }
+        return Push(share * result.force, info)
+
+
+class CosinePush(eqx.Module):
+    """LIT: squared cosines of input gradients, summed or averaged over the batch."""
+
+    metric: Metric
+    eps: float
+    reduction: Literal["sum", "mean"]
+
+    def push(self, embedding: Embedding, alive: Bool[Array, " members"], scene: Scene) -> Push:
+        """The gradient of the penalty, both arguments live."""
+        force, penalty = forces.cosine_penalty(embedding.z, self.metric, self.eps, alive)
+        factor = 1 / len(scene.batch.y) if self.reduction == "mean" else 1.0
+        diversity = forces.gradient_force(embedding.z, None, alive=alive)
+        info = {
+            "repulsion": factor * penalty,
+            "gradient_cosine": diversity.cosine,
+            "gradient_distance": diversity.distance,
+        }
+        return Push(factor * force, info)
+
+
+class MixingPush(eqx.Module):
+    """Minus the score of the members' density, estimated from their kernel matrix.
+
+    With a `FunctionPrior` the prior's score is added (descent sign: minus).
+    """
+
+    estimator: str = "kde"
+    bandwidth: Any = "median_plus_one"
+    ridge: float = 0.01
+    keep: float | None = None
+    prior: FunctionPrior | None = None
+
+    def push(self, embedding: Embedding, alive: Bool[Array, " members"], scene: Scene) -> Push:
+        """``v = -C z``, C the estimator's mixing matrix."""
+        z = _only_alive(embedding.z, alive)
+        d2 = forces.distances_from_gram(forces.gram_of(z))
+        bandwidth = self.bandwidth
+        if self.estimator == "ssge" and isinstance(bandwidth, str):
+            bandwidth = forces.spectral_bandwidth(d2, alive)
+        kernel = forces.kernel_of(d2, bandwidth, alive)
+        options = {"sge": {"ridge": self.ridge}, "ssge": {"ridge": self.ridge, "keep": self.keep}}
+        matrix = forces.ESTIMATORS[self.estimator](kernel, **options.get(self.estimator, {}))
+        matrix = jnp.where(jnp.sum(alive) > 1, matrix, 0.0)
+        cotangent = jax.tree.map(jnp.negative, forces.mix(matrix, z))
+        if self.prior is not None:
+            cotangent = cotangent - _only_alive(self.prior.score(z, scene), alive)
+        return Push(cotangent, _kernel_info(d2, kernel, alive))
+
+
+class SteinPush(eqx.Module):
+    """SVGD: scores of all members mixed by the kernel, and its gradient."""
+
+    kernel: Literal["rbf", "linear"] = "rbf"
+    bandwidth: Any = "median_plus_one"
+    scale: float = 1.0
+    prior: FunctionPrior | None = None
+
+    def push(self, embedding: Embedding, alive: Bool[Array, " members"], scene: Scene) -> Push:
+        """``-φ`` in two parts: the mixing of scores, and the repulsion over N."""
+        z = _only_alive(embedding.z, alive)
+        gram = forces.gram_of(z)
+        d2 = forces.distances_from_gram(gram)
+        kernel = forces.kernel_of(d2, self.bandwidth, alive)
+        if self.kernel == "linear":
+            scores, matrix = forces.stein_linear(gram, alive)
+        else:
+            scores, matrix = forces.stein(kernel)
+        factor = self.scale / scene.num_data
+        cotangent = jax.tree.map(lambda leaf: -factor * leaf, forces.mix(matrix, z))
+        if self.prior is not None:
+            score = _only_alive(self.prior.score(z, scene), alive)
+            cotangent = cotangent - forces.mix(scores, score) / scene.num_data
+        return Push(cotangent, _kernel_info(d2, kernel, alive), scores)
+
+
+class ProjectedPush(eqx.Module):
+    """KDE in few directions of the features, those of the members' likelihood gradients.
+
+    Axes: eigenvectors of the members' Gram matrix of likelihood gradients in feature space, scaled
+    to unit length. ``axes="trailing"`` takes the least eigenvalues, as the released code does;
+    ``"leading"`` the greatest. Reference: Yashima et al. 2022.
+    """
+
+    dimensions: int = 5
+    axes: Literal["trailing", "leading"] = "trailing"
+    bandwidth: Literal["squared_median", "median"] = "squared_median"
+    prior: FunctionPrior | None = None
+
+    def push(self, embedding: Embedding, alive: Bool[Array, " members"], scene: Scene) -> Push:
+        """The force along the axes, back in feature space, and the features' prior."""
+        assert embedding.to_space is not None
+        z = _only_alive(embedding.z, alive)
+        members = len(z)
+        downhill = _only_alive(embedding.to_space(scene.towards), alive) * len(scene.batch.y)
+        flat, slopes = z.reshape(members, -1), downhill.reshape(members, -1)
+        values, vectors = jnp.linalg.eigh(slopes @ slopes.T)
+        kept = (
+            slice(0, self.dimensions) if self.axes == "trailing" else slice(-self.dimensions, None)
+        )
+        scale = jax.lax.rsqrt(jnp.maximum(values[kept], 1e-12))
+        axes = (slopes.T @ vectors[:, kept]) * scale
+        places = flat @ axes
+        d2 = forces.distances_from_gram(forces.gram_of(places))
+        force = -_row_kde(d2, places, alive, self.bandwidth) @ axes.T
+        cotangent = force.reshape(z.shape)
+        if self.prior is not None:
+            cotangent = cotangent - _only_alive(self.prior.score(z, scene), alive)
+        kernel = forces.kernel_of(d2, "median", alive)
+        return Push(cotangent, _kernel_info(d2, kernel, alive))
+
+
+def _row_kde(d2, places, alive, bandwidth):
+    """KDE with a bandwidth for every row: ``exp(-d²_ij / h_i)``."""
+    pairs = alive[:, None] & alive[None]
+    median = forces.masked_median(d2, pairs, axis=1)
+    count = jnp.log(jnp.maximum(jnp.sum(alive), 2))
+    h = (jnp.square(median) if bandwidth == "squared_median" else median) / count + forces.FLOOR
+    kernel = jnp.where(pairs, jnp.exp(-d2 / h[:, None]), 0.0)
+    rows = jnp.where(alive, jnp.sum(kernel, 1), 1.0)
+    away = places - (kernel @ places) / rows[:, None]
+    several = jnp.sum(alive) > 1
+    return jnp.where(several & alive[:, None], (2 / h)[:, None] * away, 0.0)
+
+
+def _only_alive(tree, alive):
+    def keep(leaf):
+        return jnp.where(alive.reshape(-1, *(1,) * (leaf.ndim - 1)), leaf, 0.0)
+
+    return jax.tree.map(keep, tree)
+
+
+def _kernel_info(d2, kernel: forces.Kernel, alive) -> dict[str, Float[Array, "..."]]:
+    pairs = jnp.triu(alive[:, None] & alive[None], k=1)
+    mean = jnp.sum(jnp.where(pairs, d2, 0.0)) / jnp.maximum(jnp.sum(pairs), 1)
+    return {"distance": mean, "bandwidth": kernel.bandwidth, "kernel": kernel.matrix}
