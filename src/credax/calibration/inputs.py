@@ -1,0 +1,92 @@
+"""A prediction and its labels, checked, as the host arrays in float64 that fitting needs."""
+
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int
+from scipy.special import logsumexp
+
+from credax.calibration.protocol import ApplyTo
+from credax.errors import InputError
+from credax.metrics import check
+from credax.prediction import ClassPrediction, GaussianPrediction
+
+# A probability of exactly zero has no finite logarithm to scale; it counts as the smallest float32.
+LOG_FLOOR = float(np.log(np.finfo(np.float32).tiny))
+
+
+def class_arrays(
+    prediction: ClassPrediction, y: Any, apply_to: ApplyTo, who: str
+) -> tuple[Float[np.ndarray, "members batch classes"], Int[np.ndarray, " batch"]]:
+    """Log-probabilities in float64 (one member if ``apply_to`` is the mixture) and labels."""
+    y = np.asarray(y)
+    require_classes(prediction, who)
+    check(prediction, y)
+    logs = np.asarray(prediction.log_probs, np.float64)
+    if apply_to == "mixture":
+        logs = logsumexp(logs, axis=0, keepdims=True) - np.log(len(logs))
+    return np.where(np.isneginf(logs), LOG_FLOOR, logs), y
+
+
+def chosen_logs(prediction: ClassPrediction, apply_to: ApplyTo) -> Array:
+    """The log-probabilities a fitted map acts on, ``[members or 1, batch, classes]``, finite."""
+    logs = prediction.log_probs if apply_to == "members" else prediction.log_mean[None]
+    return jnp.where(jnp.isneginf(logs), LOG_FLOOR, logs)
+
+
+def chosen_probs(prediction: ClassPrediction, apply_to: ApplyTo) -> Array:
+    """The probabilities a fitted map acts on, ``[members or 1, batch, classes]``."""
+    return prediction.members if apply_to == "members" else prediction.probs[None]
+
+
+def require_classes(prediction: Any, who: str, classes: int | None = None) -> None:
+    """Raise unless the prediction is of classes (and of as many as were fitted)."""
+    if not isinstance(prediction, ClassPrediction):
+        raise InputError(
+            f"prediction is a {type(prediction).__name__}; {who} is for classification: "
+            "give the ClassPrediction that posterior.predict returns"
+        )
+    if classes is not None and prediction.log_probs.shape[-1] != classes:
+        raise InputError(
+            f"the prediction has {prediction.log_probs.shape[-1]} classes; {who} was fitted on "
+            f"{classes}: fit it again on predictions of this network"
+        )
+
+
+def require_two_classes(prediction: ClassPrediction, who: str) -> None:
+    """Raise unless the prediction is of exactly two classes."""
+    require_classes(prediction, who)
+    classes = prediction.log_probs.shape[-1]
+    if classes != 2:
+        raise InputError(
+            f"the prediction has {classes} classes; {who} is for two: "
+            "use 'dirichlet', 'vector' or 'temperature'"
+        )
+
+
+def require_numbers(prediction: Any, who: str, targets: int | None = None) -> None:
+    """Raise unless the prediction is of real numbers (and of as many targets as were fitted)."""
+    if not isinstance(prediction, GaussianPrediction):
+        raise InputError(
+            f"prediction is a {type(prediction).__name__}; {who} is for regression: "
+            "give the GaussianPrediction that posterior.predict returns"
+        )
+    if targets is not None and prediction.means.shape[-1] != targets:
+        raise InputError(
+            f"the prediction has {prediction.means.shape[-1]} target(s); {who} was fitted on "
+            f"{targets}: fit it again on predictions of this network"
+        )
+
+
+def check_unlabelled(prediction: ClassPrediction | GaussianPrediction) -> None:
+    """The checks of `credax.metrics.check` where there are no labels yet."""
+    if isinstance(prediction, ClassPrediction):
+        check(prediction, np.zeros(prediction.log_probs.shape[1:2], int))
+    else:
+        check(prediction, np.zeros(prediction.means.shape[1:]))
+
+
+def as_columns(y: Any, prediction: Any) -> Float[np.ndarray, "batch targets"]:
+    """Targets in float64 with one column a target, whatever the shape they came in."""
+    return np.asarray(y, np.float64).reshape(prediction.means.shape[1:])

@@ -1,0 +1,112 @@
+"""Calibration rows must be neither training rows nor test rows; here that is checked."""
+
+import hashlib
+import math
+from typing import Any
+
+import numpy as np
+from jaxtyping import UInt64
+
+from credax.data import Dataset, Split
+from credax.errors import InputError
+
+_BLOCK = 4096
+
+
+def check_rows(
+    calibration_ids: Any, training_ids: Any, test_ids: Any = None, allow_overlap: bool = False
+) -> None:
+    """Raise if a calibration row is also a training or a test row, by their ids.
+
+    Ids are any arrays ``[rows]`` that name rows: positions in a common table, or `row_digests`.
+
+    >>> check_rows([7, 8], [1, 2, 3], [4, 5])
+    """
+    if allow_overlap:
+        return
+    own = np.asarray(calibration_ids)
+    for name, ids in (("training", training_ids), ("test", test_ids)):
+        if ids is None:
+            continue
+        shared = np.flatnonzero(np.isin(own, np.asarray(ids)))
+        if shared.size:
+            raise InputError(_refusal(shared, len(own), name))
+
+
+def refuse_training_rows(calibration: Split, training: Split, allow_overlap: bool = False) -> None:
+    """Raise if calibration rows are training rows, found by their contents.
+
+    Rows are compared by a digest of ``x`` and ``y``, read in blocks, so this works for any data,
+    also on disk. Data with honestly repeated rows (small tables of rounded numbers) is let pass: a
+    refusal needs more rows in common than repetition within the training rows explains (mean plus
+    four standard deviations); where training rows never repeat, one row in common is refused.
+    """
+    if not allow_overlap:
+        _refuse(calibration, training, "training")
+
+
+def calibration_rows(data: Dataset, *, allow_overlap: bool = False) -> Split:
+    """The validation split of a data set, after checking that it shares no rows with the others.
+
+    A data set without one is an error: the test rows are never used in its place.
+    """
+    if data.validation is None:
+        raise InputError(
+            f"data set {data.name!r} has no validation split and a calibrator needs rows of its "
+            "own; train on data.with_validation(0.1), which holds some out (never the test rows)"
+        )
+    if not allow_overlap:
+        _refuse(data.validation, data.train, "training")
+        _refuse(data.validation, data.test, "test")
+    return data.validation
+
+
+def row_digests(split: Split, *, dtype: Any = None) -> UInt64[np.ndarray, " rows"]:
+    """A 64-bit digest of every row's ``x`` and ``y``; equal rows have equal digests.
+
+    ``dtype`` casts ``x`` first, for splits that hold the same numbers in different types. Two
+    different rows among a million by a million collide with probability about 5e-8.
+
+    >>> one = Split(np.array([[1.0], [2.0], [1.0]]), np.array([0, 0, 0]))
+    >>> a, b, c = row_digests(one)
+    >>> bool(a == c), bool(a == b)
+    (True, False)
+    """
+    digests = np.empty(len(split), np.uint64)
+    for start in range(0, len(split), _BLOCK):
+        stop = min(start + _BLOCK, len(split))
+        x = _bytes(split.x[start:stop], dtype)
+        # Labels and targets are compared as numbers: 3, 3.0 and [3.0] name the same one.
+        y = _bytes(split.y[start:stop], np.float32)
+        for row in range(stop - start):
+            digest = hashlib.blake2b(x[row].tobytes() + y[row].tobytes(), digest_size=8)
+            digests[start + row] = int.from_bytes(digest.digest(), "little")
+    return digests
+
+
+def _bytes(block: Any, dtype: Any) -> np.ndarray:
+    block = np.ascontiguousarray(block, dtype)
+    if block.dtype == object:
+        raise InputError("rows of Python objects cannot be compared; give arrays of numbers")
+    if block.dtype.kind == "f":
+        block = block + 0.0  # minus zero equals zero, and must have equal bytes
+    return block.reshape(len(block), -1)
+
+
+def _refuse(calibration: Split, other: Split, name: str) -> None:
+    same = calibration.x.dtype == other.x.dtype
+    dtype = None if same else np.float32
+    own, digests = row_digests(calibration, dtype=dtype), row_digests(other, dtype=dtype)
+    shared = np.flatnonzero(np.isin(own, digests))
+    _, count = np.unique(digests, return_counts=True)
+    repeated = float(count[count > 1].sum() / max(len(digests), 1))
+    expected = repeated * len(own)
+    if len(shared) > expected + 4 * math.sqrt(expected * (1 - repeated)):
+        raise InputError(_refusal(shared, len(own), name))
+
+
+def _refusal(shared: np.ndarray, rows: int, name: str) -> str:
+    return (
+        f"{len(shared)} of {rows} calibration rows (first: row {shared[0]}) are {name} rows; "
+        "calibrate on rows held out for it, or pass allow_overlap=True to force it"
+    )

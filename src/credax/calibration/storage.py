@@ -1,0 +1,79 @@
+"""Fitted calibrators as files: arrays in safetensors, settings in its header, never pickle."""
+
+import dataclasses
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from credax.errors import InputError
+from credax.files import load_arrays, save_tree
+
+# Only these classes are ever made from a file, and where they live.
+_RECORDS = {
+    "FittedTemperature": "temperature",
+    "AffineScaling": "scaling",
+    "FittedBinary": "binary",
+    "StepMaps": "classwise",
+    "LineMaps": "classwise",
+    "VarianceScale": "variance_scaling",
+    "LevelMaps": "quantile_recalibration",
+    "ConformalSets": "fitted_sets",
+    "ConformalIntervals": "intervals",
+    "Threshold": "sets",
+    "APS": "sets",
+    "RAPS": "sets",
+    "Residual": "intervals",
+    "Normalised": "intervals",
+    "CQR": "intervals",
+}
+_PLAIN = (str, int, float, bool, type(None))
+
+
+def save(path: str | Path, fitted: Any) -> None:
+    """Write a fitted calibrator; what `load` reads is equal to the last bit."""
+    arrays: dict[str, np.ndarray] = {}
+    description = _encode(fitted, "fitted", arrays)
+    save_tree(path, arrays, {"calibrator": description})
+
+
+def load(path: str | Path) -> Any:
+    """Read a fitted calibrator that `save` wrote."""
+    arrays, metadata = load_arrays(path)
+    if "calibrator" not in metadata:
+        raise InputError(
+            f"{path} holds no calibrator; give a file written by credax.calibration.save"
+        )
+    return _decode(metadata["calibrator"], arrays)
+
+
+def _encode(value: Any, name: str, arrays: dict[str, np.ndarray]) -> Any:
+    if isinstance(value, np.ndarray):
+        arrays[name] = value
+        return {"array": name}
+    if isinstance(value, tuple):
+        return {"tuple": [_encode(part, f"{name}/{i}", arrays) for i, part in enumerate(value)]}
+    if type(value).__name__ in _RECORDS:
+        fields = {
+            field.name: _encode(getattr(value, field.name), f"{name}/{field.name}", arrays)
+            for field in dataclasses.fields(value)
+        }
+        return {"record": type(value).__name__, "fields": fields}
+    if isinstance(value, _PLAIN):
+        return value
+    raise InputError(f"fitted is a {type(value).__name__}; give what a calibrator's fit returned")
+
+
+def _decode(description: Any, arrays: dict[str, np.ndarray]) -> Any:
+    if not isinstance(description, dict):
+        return description
+    if "array" in description:
+        return arrays[description["array"]]
+    if "tuple" in description:
+        return tuple(_decode(part, arrays) for part in description["tuple"])
+    name = description["record"]
+    if name not in _RECORDS:
+        raise InputError(f"the file holds a {name}, which this version of credax does not know")
+    record = getattr(import_module(f"credax.calibration.{_RECORDS[name]}"), name)
+    return record(**{k: _decode(v, arrays) for k, v in description["fields"].items()})
