@@ -10,6 +10,7 @@ the processor time of all threads. PyTorch is optional (pip install 'credax[benc
 """
 
 import argparse
+import re
 import statistics
 import time
 from collections.abc import Callable
@@ -44,11 +45,13 @@ class Case:
     target: str
 
 
-EVERY = ("native", "mixed", "rows", "patches")
+EVERY = ("native", "mixed", "gemm")
 CONVOLUTIONAL = (
     *(("map", "scan", how) for how in EVERY[1:]),
     *(("unrolled", "dispatch", how) for how in EVERY[:3]),
     *(("vmap", "scan", how) for how in EVERY[2:]),
+    *(("pairs", "scan", how) for how in EVERY[1:3]),
+    *(("pairs", "dispatch", how) for how in EVERY[1:3]),
     ("unrolled", "scan", "mixed"),
 )
 DENSE = tuple(
@@ -101,10 +104,19 @@ def over_members(step, members: int, how: str):
         return lambda carry, batch: jax.lax.map(lambda member: step(member, batch), carry)
 
     def unrolled(carry, batch):
-        new = [step(jax.tree.map(lambda a: a[i], carry), batch) for i in range(members)]
+        count = jax.tree.leaves(carry)[0].shape[0]
+        new = [step(jax.tree.map(lambda a: a[i], carry), batch) for i in range(count)]
         return jax.tree.map(lambda *leaves: jnp.stack(leaves), *new)
 
-    return unrolled
+    if how == "unrolled":
+        return unrolled
+
+    def in_pairs(carry, batch):
+        pairs = jax.tree.map(lambda a: a.reshape(members // 2, 2, *a.shape[1:]), carry)
+        new = jax.lax.map(lambda pair: unrolled(pair, batch), pairs)
+        return jax.tree.map(lambda a: a.reshape(members, *a.shape[2:]), new)
+
+    return in_pairs
 
 
 class Ours:
@@ -218,7 +230,7 @@ def measure(name: str, case: Case, members: int, rounds: int, wanted: str):
     keys = jax.random.split(jax.random.key(1), 2)
     x = jax.random.normal(keys[0], (case.steps, case.batch, *case.shape))
     y = jax.random.randint(keys[1], (case.steps, case.batch), 0, case.classes)
-    ways = [way for way in case.ways if wanted in " ".join(way)]
+    ways = [way for way in case.ways if re.search(wanted, " ".join(way))]
     ours = [Ours(case, members, way, x, y) for way in ways]
     rivals = []
     if torch is not None:
@@ -251,7 +263,7 @@ def main():
     parser.add_argument("--cases", nargs="+", choices=list(CASES), default=list(CASES))
     parser.add_argument("--members", type=int, help="instead of the case's own number")
     parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--ways", default="", help="only rows whose name contains this")
+    parser.add_argument("--ways", default="", help="only rows whose name matches this pattern")
     chosen = parser.parse_args()
     print(f"jax {jax.__version__} on {jax.default_backend()}, {jax.local_device_count()} device(s)")
     if torch is None:

@@ -147,7 +147,7 @@ def test_loops_agree(float64, bandwidth, pooling):
 
 
 def frozen(g, reference, bandwidth, eps=0.0, estimator="kde", recompute=False):
-    """R as a function of the first argument, with references and bandwidths held at a base point."""
+    """R of the first argument, with references and bandwidths held at a base point."""
     unit = lambda a: a / jnp.sqrt(jnp.square(a).sum(-1, keepdims=True) + eps)  # noqa: E731
     base = unit(g if recompute else reference)
     d2 = jnp.square(base[:, None] - base[None]).sum(-1)

@@ -62,10 +62,13 @@ class GradientKernel(NamedTuple):
     include_diagonal: bool = True
 
 
+DEFAULT_KERNEL = GradientKernel()
+
+
 def gradient_force(
     gradients: Float[Array, "members batch inputs"],
     metric: Metric | None = None,
-    kernel: GradientKernel = GradientKernel(),
+    kernel: GradientKernel = DEFAULT_KERNEL,
     alive: Bool[Array, " members"] | None = None,
 ) -> GradientForce:
     """Repulsion ``R = (1/B) Σ_i log Σ_j k_ij`` and ``dR/dg`` through the first argument only.

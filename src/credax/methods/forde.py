@@ -102,8 +102,8 @@ class FoRDE(Ensemble):
             raise InputError(f"eps is {self.eps}; it is not negative")
         if self.gradient_of == "log_prob" and self.relative_floor is None:
             warnings.warn(
-                "gradients of the log-probability vanish on fitted rows and the force grows without "
-                "bound; set relative_floor=1e-3",
+                "gradients of the log-probability vanish on fitted rows and the force grows "
+                "without bound; set relative_floor=1e-3",
                 stacklevel=3,
             )
 

@@ -1,8 +1,8 @@
 """The metric in which unit input gradients are compared: identity, data PCA, and mixes of the two.
 
 A metric is a positive semi-definite matrix ``S``; ``|a - b|²_S = (a - b)^T S (a - b)``. It is never
-needed as a matrix: `project` gives two sets of coordinates whose inner products are ``a^T S b``, and
-`lift` takes a combination of the second ones back to the input space.
+needed as a matrix: `project` gives two sets of coordinates whose inner products are ``a^T S b``,
+and `lift` takes a combination of the second ones back to the input space.
 """
 
 from typing import Literal, Protocol

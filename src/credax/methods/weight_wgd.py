@@ -1,4 +1,4 @@
-"""Wasserstein gradient descent in weight space: repulsive deep ensembles (D'Angelo, Fortuin 2021)."""
+"""Wasserstein gradient descent in weight space (D'Angelo and Fortuin 2021)."""
 
 from dataclasses import dataclass
 from typing import ClassVar, Literal

@@ -1,57 +1,156 @@
-"""What a prediction and its labels must satisfy before a metric of them means anything."""
+"""What a prediction and its labels must satisfy before a metric of them means anything.
+
+Shapes and types are looked at before a program runs (`check_shapes`); what only the values can
+tell is found inside it, beside the metric's own work (`facts_of`), and refused after it (`refuse`).
+"""
+
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from credax.errors import InputError
+from credax.metrics.view import ClassView, GaussianView, view_of
+from credax.metrics.weights import entry_weights
 from credax.prediction import ClassPrediction, GaussianPrediction, Prediction
 
 ROW_SUM_TOLERANCE = 1e-3
 
 
-def check(prediction: Prediction, y: np.ndarray) -> None:
+class Facts(NamedTuple):
+    """What the values of a batch say about its fitness; None where it does not apply."""
+
+    entries: Any
+    lowest_weight: Any
+    holds_nan: Any
+    broken_members: Any = None
+    row_sum_error: Any = None
+    label_range: Any = None
+    lowest_variance: Any = None
+
+
+def check(prediction: Prediction, y: Any, mask: Any = None) -> None:
     """Raise `InputError` where the prediction or ``y`` cannot be scored; the values are read."""
-    if isinstance(prediction, ClassPrediction):
-        _check_classes(prediction, y)
-    elif isinstance(prediction, GaussianPrediction):
-        _check_numbers(prediction, y)
-    else:
-        raise InputError(
-            f"prediction is a {type(prediction).__name__}; give the ClassPrediction or "
-            "GaussianPrediction that posterior.predict returns"
-        )
+    y = np.asarray(y)
+    check_shapes(prediction, y)
+    refuse(_facts(prediction, y, mask), empty=True)
 
 
 def broken_members(prediction: Prediction) -> np.ndarray:
     """Indices of the members that hold NaN or infinity (a log-probability of -inf is allowed)."""
-    return np.flatnonzero(np.asarray(_broken(prediction)))
+    return np.flatnonzero(np.asarray(_facts(prediction, None, None).broken_members))
 
 
 def without_broken_members(prediction: Prediction) -> Prediction:
     """The same mixture without the members that hold NaN or infinity; some must remain."""
-    _check_shape(prediction)
-    keep = ~np.asarray(_broken(prediction))
+    _check_array(prediction)
+    keep = np.ones(prediction.num_members, bool)
+    keep[broken_members(prediction)] = False
     if not keep.any():
         raise InputError("every member holds NaN or infinity; there is nothing left to score")
     return prediction if keep.all() else jax.tree.map(lambda a: a[keep], prediction)
 
 
-@jax.jit
-def _broken(prediction):
+def check_shapes(prediction: Any, y: Any) -> None:
+    """Raise `InputError` where shapes or types do not fit; no value is read."""
     if isinstance(prediction, ClassPrediction):
-        bad = jnp.isnan(prediction.log_probs) | jnp.isposinf(prediction.log_probs)
+        _check_array(prediction)
+        _check_labels(prediction, y)
+    elif isinstance(prediction, GaussianPrediction):
+        _check_array(prediction)
+        _check_targets(prediction, y)
     else:
-        bad = ~(jnp.isfinite(prediction.means) & jnp.isfinite(prediction.variances))
-    return jnp.any(bad, axis=(1, 2))
+        _check_pair(prediction, y)
+
+
+def facts_of(view: Any, weight: Any) -> Facts:
+    """What the values of a batch say about its fitness, as small arrays on the device."""
+    kept = weight > 0
+    counts = jnp.sum(kept), jnp.min(weight, initial=jnp.inf)
+    if isinstance(view, ClassView):
+        return _class_facts(view, kept, counts)
+    if isinstance(view, GaussianView):
+        return _gaussian_facts(view, kept, counts)
+    floats = [a for a in jax.tree.leaves(view) if jnp.issubdtype(a.dtype, jnp.floating)]
+    nan = [jnp.any(jnp.isnan(a) & kept.reshape(kept.shape + (1,) * (a.ndim - 1))) for a in floats]
+    return Facts(*counts, jnp.any(jnp.stack(nan)) if nan else jnp.zeros((), bool))
+
+
+def refuse(facts: Facts, *, empty: bool) -> None:
+    """Raise `InputError` for values that cannot be scored; ``empty``: none at all is an error."""
+    if not facts.lowest_weight >= 0:
+        raise InputError(
+            f"weight holds {float(facts.lowest_weight):.3g}; weights are numbers of at least 0"
+        )
+    if empty and not facts.entries:
+        raise InputError("mask and weight keep no row; keep at least one")
+    if facts.broken_members is not None and np.any(facts.broken_members):
+        broken = np.flatnonzero(np.asarray(facts.broken_members))
+        which = "member" if broken.size == 1 else "members"
+        raise InputError(
+            f"{which} {', '.join(map(str, broken))} (counted from 0) of the prediction: NaN or "
+            'infinity found; leave such members out, or pass nan="drop_member" to evaluate'
+        )
+    if facts.label_range is not None:
+        _refuse_labels(*map(int, facts.label_range))
+    if facts.row_sum_error is not None:
+        _refuse_row_sums(np.asarray(facts.row_sum_error))
+    if facts.holds_nan:
+        raise InputError("y holds NaN or infinity; drop those rows from y and from the inputs")
+    if facts.lowest_variance is not None and np.min(facts.lowest_variance) <= 0:
+        low = np.asarray(facts.lowest_variance)
+        raise InputError(
+            f"member {low.argmin()} (counted from 0) has a variance of {low.min():.3g}; variances "
+            "are positive"
+        )
 
 
 @jax.jit
-def _row_sum_error(prediction):
-    return jnp.max(jnp.abs(jnp.sum(prediction.members, axis=-1) - 1), axis=1)
+def _facts(prediction, y, mask) -> Facts:
+    return facts_of(view_of(prediction, y), entry_weights(prediction, y, mask, None))
 
 
-def _check_shape(prediction: Prediction) -> None:
+def _class_facts(view: ClassView, kept: Any, counts: Any) -> Facts:
+    finite = jnp.isfinite(view.row_sums)
+    error = jnp.where(finite & kept, jnp.abs(view.row_sums - 1), 0)
+    labels = None
+    if view.labels is not None:
+        classes = view.log_probs.shape[-1]
+        known = jnp.where(kept, view.y, jnp.where(jnp.any(kept), view.y[jnp.argmax(kept)], 0))
+        labels = jnp.min(known), jnp.max(known), classes
+    broken = jnp.any(~finite & kept, axis=1)
+    return Facts(*counts, jnp.zeros((), bool), broken, jnp.max(error, axis=1), labels)
+
+
+def _gaussian_facts(view: GaussianView, kept: Any, counts: Any) -> Facts:
+    finite = jnp.isfinite(view.means) & jnp.isfinite(view.variances)
+    broken = jnp.any(~finite & kept, axis=(1, 2))
+    low = jnp.min(jnp.where(kept, view.variances, jnp.inf), axis=(1, 2))
+    odd = jnp.zeros((), bool)
+    if view.targets is not None:
+        odd = jnp.any(~jnp.isfinite(view.y) & kept)
+    return Facts(*counts, odd, broken, lowest_variance=low)
+
+
+def _refuse_labels(low: int, high: int, classes: int) -> None:
+    if low < 0 or high >= classes:
+        raise InputError(
+            f"y has labels from {low} to {high}; a prediction of {classes} classes "
+            f"needs labels from 0 to {classes - 1}"
+        )
+
+
+def _refuse_row_sums(error: np.ndarray) -> None:
+    if error.max() > ROW_SUM_TOLERANCE:
+        raise InputError(
+            f"the probabilities of member {error.argmax()} (counted from 0) miss a sum of one by "
+            f"{error.max():.3g} in some row, and {ROW_SUM_TOLERANCE} is allowed; if they are "
+            "logits, build the prediction with ClassPrediction.from_logits"
+        )
+
+
+def _check_array(prediction: Prediction) -> None:
     classes = isinstance(prediction, ClassPrediction)
     array = prediction.log_probs if classes else prediction.means
     last = "classes" if classes else "targets"
@@ -65,6 +164,11 @@ def _check_shape(prediction: Prediction) -> None:
             f"the prediction is empty: [members, batch, {last}] is {array.shape}; "
             "give at least one of each"
         )
+    if classes and array.shape[-1] == 1:
+        raise InputError(
+            "the prediction has one class, so every label is certain; give the probabilities of "
+            "both classes"
+        )
     if not classes and prediction.variances.shape != array.shape:
         raise InputError(
             f"means has shape {array.shape} and variances {prediction.variances.shape}; "
@@ -72,58 +176,46 @@ def _check_shape(prediction: Prediction) -> None:
         )
 
 
-def _check_members(prediction: Prediction) -> None:
-    _check_shape(prediction)
-    broken = broken_members(prediction)
-    if broken.size:
-        which = "member" if broken.size == 1 else "members"
+def _check_labels(prediction: ClassPrediction, y: Any) -> None:
+    members, rows, classes = prediction.log_probs.shape
+    if y is not None and (
+        np.shape(y) != (rows,) or not jnp.issubdtype(y.dtype, jnp.integer)
+    ):
         raise InputError(
-            f"{which} {', '.join(map(str, broken))} (counted from 0) of the prediction: NaN or "
-            'infinity found; leave such members out, or pass nan="drop_member" to evaluate'
+            f"y has shape {np.shape(y)} and type {y.dtype}; a prediction of {rows} "
+            f"rows needs integer labels of shape ({rows},), [members, batch, classes] being "
+            f"{(members, rows, classes)}"
         )
 
 
-def _check_classes(prediction: ClassPrediction, y: np.ndarray) -> None:
-    _check_members(prediction)
-    _, rows, classes = prediction.log_probs.shape
-    if classes == 1:
-        raise InputError(
-            "the prediction has one class, so every label is certain; give the probabilities of "
-            "both classes"
-        )
-    if y.shape != (rows,) or not np.issubdtype(y.dtype, np.integer):
-        raise InputError(
-            f"y has shape {y.shape} and type {y.dtype}; a prediction of {rows} rows needs "
-            f"integer labels of shape ({rows},)"
-        )
-    if y.min() < 0 or y.max() >= classes:
-        raise InputError(
-            f"y has labels from {y.min()} to {y.max()}; a prediction of {classes} classes "
-            f"needs labels from 0 to {classes - 1}"
-        )
-    error = np.asarray(_row_sum_error(prediction))
-    if error.max() > ROW_SUM_TOLERANCE:
-        raise InputError(
-            f"the probabilities of member {error.argmax()} (counted from 0) miss a sum of one by "
-            f"{error.max():.3g} in some row, and {ROW_SUM_TOLERANCE} is allowed; if they are "
-            "logits, build the prediction with ClassPrediction.from_logits"
-        )
-
-
-def _check_numbers(prediction: GaussianPrediction, y: np.ndarray) -> None:
-    _check_members(prediction)
+def _check_targets(prediction: GaussianPrediction, y: Any) -> None:
     _, rows, targets = prediction.means.shape
     shapes = [(rows, targets), (rows,)] if targets == 1 else [(rows, targets)]
-    if y.shape not in shapes or not np.issubdtype(y.dtype, np.number):
+    if y is None:
+        return
+    if np.shape(y) not in shapes or not np.issubdtype(y.dtype, np.number):
         allowed = " or ".join(map(str, shapes))
         raise InputError(
-            f"y has shape {y.shape} and type {y.dtype}; give numbers of shape {allowed}"
+            f"y has shape {np.shape(y)} and type {y.dtype}; give numbers of shape "
+            f"{allowed}"
         )
-    if not np.isfinite(y).all():
-        raise InputError("y holds NaN or infinity; drop those rows from y and from the inputs")
-    low = np.asarray(jnp.min(prediction.variances, axis=(1, 2)))
-    if low.min() <= 0:
+
+
+def _check_pair(given: Any, y: Any) -> None:
+    arrays = jax.tree.leaves(given)
+    kinds = {type(a).__name__ for a in arrays if not hasattr(a, "shape")}
+    if kinds or not arrays or y is None:
+        what = type(given).__name__ if arrays else "nothing"
         raise InputError(
-            f"member {low.argmin()} (counted from 0) has a variance of {low.min():.3g}; variances "
-            "are positive"
+            f"the prediction is a {what}; give the ClassPrediction or GaussianPrediction that "
+            "posterior.predict returns, or arrays with one entry a row, and y"
         )
+    rows = np.shape(y)[:1]
+    if not rows or not rows[0]:
+        raise InputError(f"y has shape {np.shape(y)}; give at least one row")
+    for array in arrays:
+        if array.shape[:1] != rows:
+            raise InputError(
+                f"y has shape {np.shape(y)} and the prediction {array.shape}; give one entry of "
+                "each a row"
+            )

@@ -1,12 +1,18 @@
 """How unsure the mixture is, and how much of that is the members' disagreement."""
 
+from typing import Any, Literal
+
 import jax.numpy as jnp
-from jaxtyping import Array, Float
 
-from credax.prediction import ClassPrediction
+from credax.errors import InputError
+from credax.metrics.means import mean_of
+from credax.metrics.streaming import Streaming, streamed
+from credax.metrics.view import ClassView
+from credax.prediction import ClassPrediction as ClassPrediction
 
 
-def entropy(prediction: ClassPrediction, y: Array | None = None) -> Float[Array, ""]:
+@streamed
+def entropy() -> Streaming:
     """Mean entropy of the mixture, ``mean H[p̄]`` in nats: the total uncertainty.
 
     ``y`` is not needed; it is there so that all metrics are called alike.
@@ -15,11 +21,25 @@ def entropy(prediction: ClassPrediction, y: Array | None = None) -> Float[Array,
     >>> round(float(entropy(p)), 4)
     0.6931
     """
-    del y
-    return jnp.mean(prediction.total)
+    return mean_of(_entropy)
 
 
-def mutual_information(prediction: ClassPrediction, y: Array | None = None) -> Float[Array, ""]:
+@streamed
+def expected_entropy() -> Streaming:
+    """Mean entropy of the members, ``mean_m H[p_m]`` in nats: the aleatoric uncertainty.
+
+    `entropy` = `expected_entropy` + `mutual_information`. torch-uncertainty's "entropy" is this
+    one. ``y`` is not needed.
+
+    >>> p = ClassPrediction.from_probs([[[0.5, 0.5]], [[1.0, 0.0]]])
+    >>> round(float(expected_entropy(p)), 4)
+    0.3466
+    """
+    return mean_of(_expected_entropy)
+
+
+@streamed
+def mutual_information() -> Streaming:
     """Mean ``H[p̄] - mean_m H[p_m]`` in nats: the epistemic uncertainty.
 
     It is the mean Kullback-Leibler divergence from member to mixture: zero when the members agree,
@@ -29,5 +49,131 @@ def mutual_information(prediction: ClassPrediction, y: Array | None = None) -> F
     >>> round(float(mutual_information(p)), 6)
     0.368064
     """
-    del y
-    return jnp.mean(prediction.epistemic)
+    return mean_of(_information)
+
+
+@streamed
+def mean_confidence() -> Streaming:
+    """Mean probability of the most probable class; above `accuracy` the mixture is overconfident.
+
+    >>> p = ClassPrediction.from_probs([[[0.5, 0.5], [0.75, 0.25]]])
+    >>> float(mean_confidence(p))
+    0.625
+    """
+    return mean_of(_confidence)
+
+
+@streamed
+def disagreement() -> Streaming:
+    """Share of pairs of members whose most probable classes differ, ``1 - Σ_c C(n_c,2)/C(M,2)``.
+
+    ``n_c`` is the number of members that vote for class ``c``. Needs two members. ``y`` is not
+    needed.
+
+    >>> p = ClassPrediction.from_probs([[[0.9, 0.1]], [[0.8, 0.2]], [[0.1, 0.9]]])
+    >>> round(float(disagreement(p)), 6)
+    0.666667
+    """
+    return mean_of(_disagreement)
+
+
+@streamed
+def variation_ratio(
+    *, of: Literal["modal_class", "mean_class", "probability"] = "modal_class"
+) -> Streaming:
+    """Share of members that do not vote for the modal class, ``1 - max_c n_c / M``.
+
+    ``of="mean_class"`` counts votes against the most probable class of the mixture
+    (torch-uncertainty's form), and ``"probability"`` is ``1 - max_c p̄_c``. ``y`` is not needed.
+
+    >>> p = ClassPrediction.from_probs([[[0.9, 0.1]], [[0.4, 0.6]], [[0.4, 0.6]]])
+    >>> [round(float(variation_ratio(p, of=o)), 3) for o in ("modal_class", "mean_class")]
+    [0.333, 0.667]
+    """
+    if of not in VARIATION_RATIOS:
+        raise InputError(f"of is {of!r}; choose from {', '.join(VARIATION_RATIOS)}")
+    return mean_of(VARIATION_RATIOS[of])
+
+
+@streamed
+def one_hot_variance(*, part: Literal["total", "aleatoric", "epistemic"] = "total") -> Streaming:
+    """Trace of the covariance of the one-hot label, ``mean Σ_c p̄_c (1 - p̄_c)``, or a part of it.
+
+    It splits like entropy: aleatoric ``mean_m Σ_c p_c (1 - p_c)`` + epistemic ``Σ_c Var_m p_c``.
+
+    >>> p = ClassPrediction.from_probs([[[1.0, 0.0]], [[0.0, 1.0]]])
+    >>> [float(one_hot_variance(p, part=s)) for s in ("total", "aleatoric", "epistemic")]
+    [0.5, 0.0, 0.5]
+    """
+    parts = {"total": _variance, "aleatoric": _inner_variance, "epistemic": _outer_variance}
+    if part not in parts:
+        raise InputError(f"part is {part!r}; choose from {', '.join(parts)}")
+    return mean_of(parts[part])
+
+
+def decomposition(prediction: ClassPrediction, *, mask: Any = None, weight: Any = None) -> dict:
+    """Mean entropy in nats and its two parts: ``total = aleatoric + epistemic``.
+
+    >>> p = ClassPrediction.from_probs([[[1.0, 0.0]], [[0.0, 1.0]]])
+    >>> {part: round(float(value), 4) for part, value in decomposition(p).items()}
+    {'total': 0.6931, 'aleatoric': 0.0, 'epistemic': 0.6931}
+    """
+    parts = {"total": entropy, "aleatoric": expected_entropy, "epistemic": mutual_information}
+    return {name: part(prediction, mask=mask, weight=weight) for name, part in parts.items()}
+
+
+def _entropy(view: ClassView) -> Any:
+    return view.entropy
+
+
+def _expected_entropy(view: ClassView) -> Any:
+    return view.expected_entropy
+
+
+def _information(view: ClassView) -> Any:
+    return view.information
+
+
+def _confidence(view: ClassView) -> Any:
+    return view.confidence
+
+
+def _disagreement(view: ClassView) -> Any:
+    members = view.log_probs.shape[0]
+    if members < 2:
+        raise InputError("disagreement is between pairs of members and the prediction has one")
+    votes = view.votes
+    return 1 - jnp.sum(votes * (votes - 1), axis=-1) / (members * (members - 1))
+
+
+def modal_ratio(view: ClassView) -> Any:
+    """``1 - max_c n_c / M`` row by row."""
+    return 1 - jnp.max(view.votes, axis=-1) / view.log_probs.shape[0]
+
+
+def _mean_class_ratio(view: ClassView) -> Any:
+    chosen = jnp.take_along_axis(view.votes, view.label[:, None], axis=-1)[:, 0]
+    return 1 - chosen / view.log_probs.shape[0]
+
+
+def _doubt(view: ClassView) -> Any:
+    return 1 - view.confidence
+
+
+VARIATION_RATIOS = {
+    "modal_class": modal_ratio,
+    "mean_class": _mean_class_ratio,
+    "probability": _doubt,
+}
+
+
+def _variance(view: ClassView) -> Any:
+    return jnp.sum(view.probs * (1 - view.probs), axis=-1)
+
+
+def _inner_variance(view: ClassView) -> Any:
+    return 1 - view.squares
+
+
+def _outer_variance(view: ClassView) -> Any:
+    return jnp.maximum(view.squares - jnp.sum(jnp.square(view.probs), axis=-1), 0)

@@ -4,6 +4,7 @@ from credax.networks.cnn import CNN as CNN
 from credax.networks.cnn import LeNet5 as LeNet5
 from credax.networks.convolution import Conv as Conv
 from credax.networks.convolution import convolve as convolve
+from credax.networks.convolution import using_implementation as using_implementation
 from credax.networks.layers import Activation as Activation
 from credax.networks.layers import Dense as Dense
 from credax.networks.layers import Dropout as Dropout

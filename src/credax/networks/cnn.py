@@ -18,7 +18,10 @@ _POOLS = {"max": MaxPool, "average": AvgPool}
 @jax.tree_util.register_static
 @dataclass(frozen=True)
 class CNN:
-    """3x3 convolutions, each activated and max-pooled by two, then one hidden dense layer.
+    """3x3 convolutions, each max-pooled by two and activated, then one hidden dense layer.
+
+    Pooling before a monotone activation gives the same numbers as after it, in a quarter of the
+    time.
 
     The default is the usual small network for 28x28 digits: 32 and 64 channels, 128 hidden units.
     Kernels start as a truncated normal of variance ``2 / fan_in`` (head ``1 / fan_in``, or zero
@@ -42,7 +45,7 @@ class CNN:
         layers: list[Network] = []
         for width in self.channels:
             conv = Conv(width, initialiser="he", implementation=self.implementation)
-            layers += [conv, Activation(self.activation), MaxPool(2)]
+            layers += [conv, MaxPool(2), Activation(self.activation)]
         layers += [Flatten(), Dense(self.dense, initialiser="he"), Activation(self.activation)]
         head = Dense(self.outputs, initialiser="zeros" if self.zero_head else "lecun")
         return Sequential((*layers, head))

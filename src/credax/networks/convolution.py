@@ -1,5 +1,7 @@
-"""Convolution of images, and how it is computed where: the numbers are the same, the time is not."""
+"""Convolution of images, and how to compute it where: the same numbers in less time."""
 
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar, Literal
@@ -13,40 +15,89 @@ from credax.errors import InputError, unknown
 from credax.network import Variables
 from credax.networks import initialisers
 from credax.networks.initialisers import float_dtype
+from credax.networks.once import computed_once, gradient_once
 
-Implementation = Literal["auto", "native", "mixed", "rows", "patches"]
 Padding = Literal["SAME", "VALID"]
 
-IMPLEMENTATIONS = ("auto", "native", "mixed", "rows", "patches")
+IMPLEMENTATIONS = ("auto", "native", "mixed", "gemm")
+
+_chosen: ContextVar[str] = ContextVar("implementation", default="auto")
+
+
+@contextmanager
+def using_implementation(name: str):
+    """Within this block, convolutions whose implementation is "auto" are traced as ``name``.
+
+    It acts while a function is traced, not while a compiled one runs.
+
+    >>> with using_implementation("native"):
+    ...     jaxpr = jax.make_jaxpr(convolve)(jnp.ones((1, 3, 3, 1)), jnp.ones((3, 3, 1, 1)))
+    >>> [equation.primitive.name for equation in jaxpr.eqns]
+    ['conv_general_dilated']
+    """
+    token = _chosen.set(_known(name))
+    try:
+        yield
+    finally:
+        _chosen.reset(token)
 
 
 def convolve(
     x: Float[Array, "batch height width inputs"],
     kernel: Float[Array, "rows columns group_inputs outputs"],
+    bias: Float[Array, " outputs"] | None = None,
     *,
     stride: int = 1,
     padding: Padding = "SAME",
     groups: int = 1,
     implementation: str = "auto",
 ) -> Float[Array, "batch new_height new_width outputs"]:
-    """Cross-correlation of images with a kernel.
+    """Cross-correlation of images with a kernel, ``y[p] = bias + sum_k x[stride p + k] kernel[k]``.
+
+    ``implementation`` changes the time and not the numbers (to rounding); all are differentiable
+    to any order in both modes, and can be mapped:
+
+    - "native" is XLA's convolution. On CPU its weight gradient is slow, many times slower inside a
+      loop, and with a mapped kernel (members in ``vmap``) all of it is.
+    - "gemm" is a matrix product over shifted copies of ``x``, good in loops and under ``vmap``.
+    - "mixed" is native forward and for the gradient of ``x``, a matrix product for the gradient of
+      the kernel: on CPU the fastest in loops, as long as the kernel is not mapped.
+    - "auto" is what `using_implementation` says, else "gemm" on CPU and "native" on accelerators.
+
+    Grouped convolutions are always native.
 
     >>> convolve(jnp.ones((1, 3, 3, 1)), jnp.ones((3, 3, 1, 1)))[0, :, :, 0].tolist()
     [[4.0, 6.0, 4.0], [6.0, 9.0, 6.0], [4.0, 6.0, 4.0]]
     """
+    if _known(implementation) == "auto":
+        implementation = _chosen.get()
+    if implementation == "auto":
+        implementation = "gemm" if jax.default_backend() == "cpu" else "native"
+    if implementation == "native" or groups != 1:
+        outputs = _native(x, kernel, stride, padding, groups)
+        return outputs if bias is None else outputs + bias
+    outputs = _formulated(computed_once(x), kernel, stride, padding, implementation)
+    return gradient_once(outputs if bias is None else outputs + bias)
+
+
+def _known(implementation: str) -> str:
     if implementation not in IMPLEMENTATIONS:
         raise unknown("implementation", implementation, IMPLEMENTATIONS)
-    if implementation == "auto":
-        implementation = "mixed" if jax.default_backend() == "cpu" else "native"
-    if implementation == "native" or groups != 1:
-        return _native(x, kernel, stride, padding, groups)
+    return implementation
+
+
+def _formulated(x, kernel, stride, padding, implementation):
     if kernel.shape[:2] == (1, 1):
-        return x[:, ::stride, ::stride] @ kernel[0, 0]
-    if implementation == "mixed":
-        return _mixed(x, kernel, stride, padding)
-    if implementation == "rows" and stride == 1:
-        return _rows(x, kernel, padding)
-    return _patches(x, kernel, stride, padding)
+        return _product(x[:, ::stride, ::stride], kernel[0, 0])
+    formulation = _mixed if implementation == "mixed" else _gemm
+    return formulation(x, kernel, stride, padding)
+
+
+def _gemm(x, kernel, stride, padding):
+    few_channels = 8
+    if stride > 1 or x.shape[-1] < few_channels:
+        return _patches(x, kernel, stride, padding)
+    return _rows(x, kernel, padding)
 
 
 def _native(x, kernel, stride, padding, groups=1, labels=("NHWC", "HWIO", "NHWC")):
@@ -69,7 +120,8 @@ def _patches(x, kernel, stride, padding):
         for i in range(rows)
         for j in range(columns)
     ]
-    return jnp.concatenate(windows, -1) @ kernel.reshape(rows * columns * inputs, outputs)
+    matrix = kernel.reshape(rows * columns * inputs, outputs)
+    return _product(jnp.concatenate(windows, -1), matrix)
 
 
 def _rows(x, kernel, padding):
@@ -82,7 +134,7 @@ def _rows(x, kernel, padding):
     (top, height), (left, width) = _geometry(x, kernel, 1, padding)
     windows = jnp.concatenate([_shifted(x, j - left, width, 1, 2) for j in range(columns)], -1)
     matrix = kernel.transpose(1, 2, 0, 3).reshape(columns * inputs, rows * outputs)
-    parts = jnp.split(windows @ matrix, rows, -1)
+    parts = jnp.split(_product(windows, matrix), rows, -1)
     return sum(_shifted(part, i - top, height, 1, 1) for i, part in enumerate(parts))
 
 
@@ -103,14 +155,18 @@ def _mixed_jvp(stride, padding, primals, tangents):
         turned, labels = kernel.transpose(0, 1, 3, 2), ("NHWC", "HWOI", "NHWC")
         terms.append(_native(dx, turned, stride, padding, labels=labels))
     if not isinstance(dkernel, SymbolicZero):
-        products = (
-            _rows(x, dkernel, padding) if stride == 1 else _patches(x, dkernel, stride, padding)
-        )
-        terms.append(products)
+        terms.append(_gemm(x, dkernel, stride, padding))
     return outputs, sum(terms) if terms else jnp.zeros_like(outputs)
 
 
 _mixed.defjvp(_mixed_jvp, symbolic_zeros=True)
+
+
+# Flat, so that the weight gradient is a product of two matrices as they lie in memory: with the
+# batch, height and width apart the compiler would turn one of them round first.
+def _product(windows, matrix):
+    flat = windows.reshape(-1, windows.shape[-1]) @ matrix
+    return flat.reshape(*windows.shape[:-1], matrix.shape[-1])
 
 
 def _geometry(x, kernel, stride, padding):
@@ -183,11 +239,10 @@ class Conv:
         outputs = convolve(
             x,
             variables.params["kernel"],
+            variables.params.get("bias"),
             stride=self.stride,
             padding=self.padding,
             groups=self.groups,
             implementation=self.implementation,
         )
-        if self.bias:
-            outputs = outputs + variables.params["bias"]
         return outputs, variables.state

@@ -1,31 +1,44 @@
 """Pooling over windows of an image, and over all of it."""
 
 from dataclasses import dataclass
+from functools import reduce
 from typing import ClassVar, Literal
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 from credax.network import Variables
+from credax.networks.once import computed_once
 
 Padding = Literal["SAME", "VALID"]
 
 
 @jax.custom_jvp
 def _window_max(windows: Float[Array, "batch height rows width columns channels"]):
-    return windows.max((2, 4), keepdims=True)
+    return reduce(jnp.maximum, _corners(windows))
 
 
 # Why not plain autodiff: on CPU the backward of reduce_window, and of max over a reshape, costs as
-# much as a convolution. A mask makes it one comparison and one product, still differentiable.
+# much as a convolution. Remembering which number of the window won makes it one elementwise pass,
+# and the rule is made of ordinary operations, so it can be differentiated again.
 @_window_max.defjvp
 def _window_max_jvp(primals, tangents):
     (windows,), (tangent,) = primals, tangents
     largest = _window_max(windows)
-    mask = (windows == largest).astype(windows.dtype)
-    share = mask / mask.sum((2, 4), keepdims=True)
-    return largest, (share * tangent).sum((2, 4), keepdims=True)
+    _, _, rows, _, columns, _ = windows.shape
+    winner = jnp.full_like(largest, rows * columns - 1)
+    for position, corner in reversed(list(enumerate(_corners(windows)))):
+        winner = jnp.where(corner == largest, position, winner)
+    winner = computed_once(winner)[:, :, None, :, None]
+    position = jnp.arange(rows * columns, dtype=winner.dtype).reshape(rows, 1, columns, 1)
+    return largest, jnp.where(winner == position, tangent, 0).sum((2, 4))
+
+
+def _corners(windows):
+    """The first number of every window, the second, ...: elementwise work on whole rows."""
+    return [windows[:, :, i, :, j] for i, j in np.ndindex(windows.shape[2], windows.shape[4])]
 
 
 def _windows(x, size: int):
@@ -41,8 +54,7 @@ def _windows(x, size: int):
 class MaxPool:
     """The largest number of each ``window x window`` square, channel by channel.
 
-    Where several are equally large the gradient is shared evenly (with overlapping windows, the
-    first takes it).
+    Where several are equally large the first takes the gradient.
 
     >>> MaxPool(2).apply(Variables({}, {}), jnp.arange(4.0).reshape(1, 2, 2, 1))[0].item()
     3.0
@@ -61,7 +73,7 @@ class MaxPool:
         """``[batch, height, width, channels]`` to one number a window."""
         stride = self.stride or self.window
         if stride == self.window and self.padding == "VALID":
-            return _window_max(_windows(x, self.window))[:, :, 0, :, 0], variables.state
+            return _window_max(_windows(x, self.window)), variables.state
         size, steps = (1, self.window, self.window, 1), (1, stride, stride, 1)
         largest = jax.lax.reduce_window(x, -jnp.inf, jax.lax.max, size, steps, self.padding)
         return largest, variables.state

@@ -288,7 +288,7 @@ def _finite(variables) -> np.ndarray:
 
 
 def _entries(name: str, value: np.ndarray, alive: np.ndarray) -> dict[str, Any]:
-    """A recorded quantity: one number a member gives their mean and the list, others as they are."""
+    """A recorded quantity: one number a member gives mean and list, others stay as they are."""
     if value.size != alive.size or value.ndim > 2:
         return {name: json.loads(json.dumps(value.tolist()), parse_constant=lambda _: None)}
     flat = value.reshape(-1)
