@@ -1,0 +1,87 @@
+"""Writes one page of the API reference for every public package, from the public names.
+
+A package that gains a name, or credax that gains a package, needs no change here. Every object is
+described once, under the shortest of its public names.
+"""
+
+import inspect
+from collections.abc import Mapping
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType, UnionType
+from typing import Any, Literal, get_args, get_origin
+
+from sphinx.application import Sphinx
+
+import credax
+from credax import methods
+
+
+def public_names(package: ModuleType) -> list[str]:
+    """What a package offers: its ``__all__``, or all that it re-exports."""
+    names = getattr(package, "__all__", None) or [n for n in vars(package) if n[0] != "_"]
+    return [name for name in names if not isinstance(getattr(package, name), ModuleType)]
+
+
+def packages() -> list[ModuleType]:
+    """credax itself and its public rooms, in the order of ``credax.__all__``."""
+    found = [getattr(credax, name) for name in credax.__all__]
+    return [credax, *(each for each in found if isinstance(each, ModuleType))]
+
+
+def entries(package: ModuleType) -> list[tuple[str, Any]]:
+    """Full names and objects of one package."""
+    found = [(f"{package.__name__}.{n}", getattr(package, n)) for n in public_names(package)]
+    if package is methods:
+        records = [methods.REGISTRY[name][:2] for name in methods.names()]
+        found += [(f"{room}.{name}", getattr(import_module(room), name)) for room, name in records]
+    return found
+
+
+def describe(thing: Any) -> str:
+    """A sentence about a public value, which has no docstring of its own."""
+    if isinstance(thing, UnionType):
+        return "Either of " + ", ".join(f"`{kind.__name__}`" for kind in get_args(thing)) + "."
+    if get_origin(thing) is Literal:
+        return "One of " + ", ".join(f"``{value!r}``" for value in get_args(thing)) + "."
+    if isinstance(thing, Mapping):
+        return "A mapping from " + ", ".join(f"``{key!r}``" for key in thing) + "."
+    return f"A {type(thing).__name__}."
+
+
+def page(package: ModuleType, seen: set[int]) -> str:
+    """reStructuredText of a package's page; objects already ``seen`` are left out."""
+    name = package.__name__
+    first = inspect.getdoc(package) or ""
+    lines = [name, "=" * len(name), "", f".. py:module:: {name}", "", first, ""]
+    for full, thing in entries(package):
+        if id(thing) in seen:
+            continue
+        seen.add(id(thing))
+        if inspect.isclass(thing) or inspect.isroutine(inspect.unwrap(thing)):
+            lines += [f".. auto{'class' if inspect.isclass(thing) else 'function'}:: {full}", ""]
+        else:
+            lines += [f".. py:data:: {full}", "", f"   {describe(thing)}", ""]
+    return "\n".join(lines)
+
+
+def write(app: Sphinx) -> None:
+    """Write the pages whose content changed, so that others are not read again."""
+    folder = Path(app.srcdir) / "api" / "generated"
+    folder.mkdir(parents=True, exist_ok=True)
+    wanted, seen = {}, set()
+    for package in packages():
+        wanted[f"{package.__name__}.rst"] = page(package, seen)
+    for old in folder.glob("*.rst"):
+        if old.name not in wanted:
+            old.unlink()
+    for name, text in wanted.items():
+        path = folder / name
+        if not path.exists() or path.read_text() != text:
+            path.write_text(text)
+
+
+def setup(app: Sphinx) -> dict:
+    """Write before the sources are looked for."""
+    app.connect("builder-inited", write)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

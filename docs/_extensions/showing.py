@@ -1,0 +1,109 @@
+"""What the pages' executed cells show: tables made from the library itself, never typed."""
+
+import ast
+import dataclasses
+import inspect
+import os
+import subprocess
+import sys
+import textwrap
+from collections.abc import Iterable
+from typing import Any
+
+
+class Table:
+    """Rows of one dictionary each, as a Markdown table."""
+
+    def __init__(self, rows: Iterable[dict[str, Any]]):
+        self.rows = list(rows)
+
+    def _repr_markdown_(self) -> str:
+        columns = list(self.rows[0])
+        lines = [columns, ["---"] * len(columns)]
+        lines += [[_cell(row[column]) for column in columns] for row in self.rows]
+        return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
+
+    def __repr__(self) -> str:
+        return self._repr_markdown_()
+
+
+class Page:
+    """A whole HTML page inside this one."""
+
+    def __init__(self, html: str):
+        self.html = html
+
+    def _repr_html_(self) -> str:
+        quoted = self.html.replace("&", "&amp;").replace('"', "&quot;")
+        return f'<iframe class="report" title="the report" srcdoc="{quoted}"></iframe>'
+
+
+def options(record: type) -> Table:
+    """The options of a method or of any other record of settings, with their explanations."""
+    said = _field_docstrings(record)
+    return Table(
+        {
+            "option": f"`{field.name}`",
+            "type": f"`{_name(field.type)}`",
+            "default": f"`{_default(field)}`",
+            "meaning": said.get(field.name, ""),
+        }
+        for field in dataclasses.fields(record)
+    )
+
+
+def terminal(*commands: str, columns: int = 88) -> None:
+    """Print commands and what they answer, as in a terminal of so many columns."""
+    environment = {**os.environ, "COLUMNS": str(columns), "NO_COLOR": "1", "TERM": "dumb"}
+    answer = subprocess.run(
+        [sys.executable, "-c", _SESSION, *commands],
+        capture_output=True,
+        text=True,
+        env=environment,
+    )
+    if answer.returncode:
+        raise RuntimeError(answer.stderr)
+    print("\n".join(line.rstrip() for line in answer.stdout.splitlines()))
+
+
+# One process for all commands of a cell: importing jax takes longer than most of them.
+_SESSION = """
+import shlex, sys
+from credax.cli import main
+for command in sys.argv[1:]:
+    print("$", command, flush=True)
+    try:
+        code = main(shlex.split(command)[1:])
+    except SystemExit as ending:
+        code = ending.code
+    if code:
+        sys.exit(code)
+"""
+
+
+def _field_docstrings(record: type) -> dict[str, str]:
+    tree = ast.parse(textwrap.dedent(inspect.getsource(record))).body[0]
+    assert isinstance(tree, ast.ClassDef)
+    said = {}
+    for field, after in zip(tree.body, tree.body[1:], strict=False):
+        named = isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name)
+        if named and isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant):
+            said[field.target.id] = inspect.cleandoc(str(after.value.value))
+    return said
+
+
+def _default(field: dataclasses.Field) -> str:
+    if field.default is not dataclasses.MISSING:
+        return repr(field.default)
+    if field.default_factory is not dataclasses.MISSING:
+        return f"{_name(field.default_factory)}()"
+    return "required"
+
+
+def _name(kind: Any) -> str:
+    text = kind if isinstance(kind, str) else inspect.formatannotation(kind)
+    return text.replace("typing.", "")
+
+
+def _cell(value: Any) -> str:
+    return str(value).replace("\n", " ").replace("|", "\\|")

@@ -1,0 +1,19 @@
+"""The cells of the documentation run, with or without Sphinx."""
+
+import sys
+
+import pytest
+from docs_text import PAGES, ROOT, cells
+
+EXECUTED = [path for path in PAGES if cells(path)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", EXECUTED, ids=lambda path: str(path.relative_to(ROOT / "docs")))
+def test_cells_run(path, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MPLBACKEND", "agg")
+    monkeypatch.setattr(sys, "path", [str(ROOT / "docs" / "_extensions"), *sys.path])
+    names = {"__name__": "__main__"}
+    for cell in cells(path):
+        exec(compile(cell, str(path), "exec"), names)
