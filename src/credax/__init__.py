@@ -24,12 +24,12 @@ if TYPE_CHECKING:
     from credax.likelihood import HeteroscedasticGaussian as HeteroscedasticGaussian
     from credax.methods.deep_ensemble import DeepEnsemble as DeepEnsemble
     from credax.methods.forde import FoRDE as FoRDE
-    from credax.methods.lit import LIT as LIT
-    from credax.methods.weight_wgd import WeightWGD as WeightWGD
-    from credax.methods.svgd import SVGD as SVGD
-    from credax.methods.function_wgd import FunctionWGD as FunctionWGD
     from credax.methods.function_svgd import FunctionSVGD as FunctionSVGD
+    from credax.methods.function_wgd import FunctionWGD as FunctionWGD
+    from credax.methods.lit import LIT as LIT
     from credax.methods.single import Single as Single
+    from credax.methods.svgd import SVGD as SVGD
+    from credax.methods.weight_wgd import WeightWGD as WeightWGD
     from credax.metrics import evaluate as evaluate
     from credax.network import FunctionNetwork as FunctionNetwork
     from credax.network import Network as Network

@@ -187,7 +187,7 @@ def test_lists(capsys, what):
     ],
 )
 def test_bad_input_is_one_sentence_and_writes_nothing(capsys, work, arguments, words):
-    code, out, err = run(capsys, *arguments)
+    code, _, err = run(capsys, *arguments)
     assert code == 2
     assert words in err
     assert err.startswith("credax: error: ")

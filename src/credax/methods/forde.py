@@ -163,7 +163,8 @@ class FoRDE(Ensemble):
 
 def lengthscale_metric(record, problem: Problem, data: Split) -> Metric:
     """The metric that a record's lengthscale fields describe (FoRDE and LIT)."""
-    share = {"pca": 1.0, "identity": 0.0}.get(record.lengthscale, record.lengthscale)
+    named = {"pca": 1.0, "identity": 0.0}
+    share: float = named[record.lengthscale] if record.lengthscale in named else record.lengthscale
     if share == 0:
         return Identity()
     split = dataclasses.replace(data, inputs=problem.inputs)

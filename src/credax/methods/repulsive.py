@@ -106,7 +106,7 @@ class Repulsive(eqx.Module):
     ) -> tuple[RepulsiveState, Info]:
         """One step of all members."""
         if not callable(self.scale) and self.scale == 0 and self.drive is None:
-            step = lambda own, batch: self.descent.step(*own, batch)  # noqa: E731
+            step = lambda own, batch: self.descent.step(own[0], own[1], batch)  # noqa: E731
             descent, info = strategy(step, (keys, state.descent), batch)
             return state._replace(descent=descent, step=state.step + 1), info
         time = state.step[0]

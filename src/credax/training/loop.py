@@ -19,7 +19,7 @@ from credax.training.augment import check_augmentations
 from credax.training.config import Training
 from credax.training.describe import describe_run
 from credax.training.engine import choose_engine
-from credax.training.members import Shard
+from credax.training.members import Shard, on_host
 from credax.training.program import (
     Carry,
     Program,
@@ -88,7 +88,7 @@ def fit(
     program = Program(problem, dynamics, strategy, training, len(data), dispatch, streamed, key)
     run = None
     if folder is not None:
-        run = RunFolder(folder)
+        run = RunFolder(folder, writes=jax.process_index() == 0)
         run.open(describe_run(problem, method, training, data, validation, key, config))
     try:
         return _Loop(program, method, data, validation, run, reporter_for(progress)).run()
@@ -160,20 +160,22 @@ class _Loop:
         program = self.program
         supply = (StreamSupply if program.streamed else DeviceSupply)(self.data, program)
         every = program.per_epoch * -(-program.training.epochs // RECORDS)
-        length, chunks, saved = 1, 0, time.monotonic()
+        # Processes of one training must agree on every chunk, so theirs do not follow the clock.
+        alone = jax.process_count() == 1
+        length, chunks, saved = 1 if alone else program.total, 0, time.monotonic()
         recorded = self.step - self.step % every
         while self.step < program.total:
             boundary = min(recorded + every, program.total)
             stop = min(self.step + length, boundary, self.step + (supply.longest or boundary))
             began = time.monotonic()
             carry = self._chunk(carry, supply, stop)
-            self._bury(np.asarray(carry.alive))
+            self._bury(np.asarray(on_host(carry.alive)))
             took = time.monotonic() - began
             if chunks == 0:  # the first chunk is one step: its time is the compiler's
                 self.compiling += took
             self.seconds += took
             self.step, chunks = stop, chunks + 1
-            length = _next_length(length, took)
+            length = _next_length(length, took) if alone else length
             if stop == boundary:
                 carry = self._record(carry, stop - recorded)
                 recorded = stop
@@ -181,7 +183,7 @@ class _Loop:
                 self.reporter.update(stop / program.per_epoch, "")
             if self.validation.finished:
                 break
-            due = time.monotonic() - saved > CHECKPOINT_SECONDS
+            due = not alone or time.monotonic() - saved > CHECKPOINT_SECONDS
             if program.training.checkpoint_every is not None:
                 due = chunks % program.training.checkpoint_every == 0
             if due:
@@ -217,8 +219,8 @@ class _Loop:
             )
 
     def _record(self, carry: Carry, steps: int) -> Carry:
-        totals = jax.device_get(carry.totals)
-        alive = np.asarray(carry.alive)
+        totals = on_host(carry.totals)
+        alive = np.asarray(on_host(carry.alive))
         line: dict[str, Any] = {"epoch": self.step / self.program.per_epoch, "step": self.step}
         for name, total in totals.items():
             each = np.asarray(total, np.float64) / steps
@@ -227,7 +229,7 @@ class _Loop:
         line["learning_rate"] = float(rate(jnp.float32(self.step - 1)))
         line["seconds"] = round(self.seconds, 3)
         if self.validation.rows is not None:
-            members = current_members(self.program, carry.states)
+            members = on_host(current_members(self.program, carry.states))
             self.validation, scores = self.validation.update(members, alive)
             line |= scores
         if self.folder is not None:
@@ -243,17 +245,17 @@ class _Loop:
         if self.folder is not None:
             metadata = {"step": self.step, "seconds": round(self.seconds, 3), "dead": self.dead}
             metadata["compile_seconds"] = round(self.compiling, 3)
-            self.folder.save_state(self._checkpoint(carry), metadata)
+            self.folder.save_state(on_host(self._checkpoint(carry)), metadata)
 
     def _finish(self, carry: Carry) -> Posterior:
         program = self.program
-        variables = self.validation.best(current_members(program, carry.states))
-        alive = np.asarray(carry.alive) & _finite(variables)
+        variables = self.validation.best(on_host(current_members(program, carry.states)))
+        alive = np.asarray(on_host(carry.alive)) & _finite(variables)
         self._bury(alive)
         posterior = self.method.posterior(
-            program.problem, program.dynamics, carry.states, variables, alive, self.data
+            program.problem, program.dynamics, on_host(carry.states), variables, alive, self.data
         )
-        if self.folder is not None:
+        if self.folder is not None and self.folder.writes:
             posterior.save(self.folder.members)
             peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
             offset = program.dynamics.offset

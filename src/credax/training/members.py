@@ -10,6 +10,7 @@ from typing import Any, Protocol
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+from jax.experimental import multihost_utils
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
 from credax.errors import InputError
@@ -90,6 +91,17 @@ class Shard(eqx.Module):
     def _constrain(self, tree: Any, axis: str) -> Any:
         sharding = NamedSharding(self.mesh, PartitionSpec(axis))
         return jax.tree.map(lambda leaf: jax.lax.with_sharding_constraint(leaf, sharding), tree)
+
+
+def on_host(tree: Any) -> Any:
+    """Whole arrays for every process, also of populations spread over several processes."""
+
+    def whole(leaf):
+        if not isinstance(leaf, jax.Array) or leaf.is_fully_addressable:
+            return leaf
+        return multihost_utils.process_allgather(leaf, tiled=True)
+
+    return jax.tree.map(whole, tree)
 
 
 def default_mesh() -> Mesh:

@@ -20,10 +20,14 @@ PREVIOUS = "state.previous.safetensors"
 
 
 class RunFolder:
-    """The files of one run. Opening it claims it: two processes never train in one folder."""
+    """The files of one run. Opening it claims it: two trainings never share a folder.
 
-    def __init__(self, path: str | Path):
+    Of the processes of one distributed training only one ``writes``; the others read.
+    """
+
+    def __init__(self, path: str | Path, writes: bool = True):
         self.path = Path(path)
+        self.writes = writes
         self._lock = None
 
     @property
@@ -38,6 +42,8 @@ class RunFolder:
 
     def open(self, config: dict[str, Any]) -> None:
         """Claim the folder for this configuration, or say in one sentence why not."""
+        if not self.writes:
+            return
         try:
             self.path.mkdir(parents=True, exist_ok=True)
             self._lock = open(self.path / ".lock", "w")  # noqa: SIM115 (held until close)
@@ -85,6 +91,8 @@ class RunFolder:
 
     def save_state(self, tree: Any, metadata: dict[str, Any]) -> None:
         """Keep a checkpoint; the one before stays until the next."""
+        if not self.writes:
+            return
         current, previous = self.path / STATE, self.path / PREVIOUS
         if current.exists():
             os.replace(current, previous)
@@ -101,7 +109,8 @@ class RunFolder:
                 return load_tree(path, template)
             except DamagedFile as error:
                 # Out of the way, so that the next checkpoint does not push it over a whole one.
-                os.replace(path, path.with_suffix(".damaged"))
+                if self.writes:
+                    os.replace(path, path.with_suffix(".damaged"))
                 older = name == STATE and (self.path / PREVIOUS).exists()
                 where = "the checkpoint before it" if older else "the start"
                 warnings.warn(f"{error}; going on from {where}", RuntimeWarning, stacklevel=2)
@@ -109,11 +118,15 @@ class RunFolder:
 
     def clear_state(self) -> None:
         """The run is finished: its checkpoints are no longer needed."""
+        if not self.writes:
+            return
         for name in (STATE, PREVIOUS, "state.json"):
             (self.path / name).unlink(missing_ok=True)
 
     def append(self, line: dict[str, Any]) -> None:
         """Add a line to ``metrics.jsonl``."""
+        if not self.writes:
+            return
         try:
             with open(self.path / "metrics.jsonl", "a") as file:
                 file.write(json.dumps(line, allow_nan=False) + "\n")
@@ -137,6 +150,8 @@ class RunFolder:
 
     def rewind(self, step: int) -> None:
         """Forget lines written after the checkpoint that training goes on from."""
+        if not self.writes:
+            return
         kept = [line for line in self.history() if line.get("step", 0) <= step]
         write_atomic(self.path / "metrics.jsonl", "".join(json.dumps(line) + "\n" for line in kept))
 

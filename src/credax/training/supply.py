@@ -20,7 +20,7 @@ def should_stream(split: Split, placement: str) -> bool:
         return placement == "stream"
     if isinstance(split.x, np.memmap):
         return True
-    statistics = jax.devices()[0].memory_stats() or {}
+    statistics = jax.local_devices()[0].memory_stats() or {}
     room = statistics.get("bytes_limit", 4 * DEVICE_BYTES) // 4
     return split.x.nbytes > min(room, DEVICE_BYTES)
 
