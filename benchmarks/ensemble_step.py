@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from operator import itemgetter
 
 import jax
 import jax.numpy as jnp
@@ -105,7 +106,7 @@ def over_members(step, members: int, how: str):
 
     def unrolled(carry, batch):
         count = jax.tree.leaves(carry)[0].shape[0]
-        new = [step(jax.tree.map(lambda a: a[i], carry), batch) for i in range(count)]
+        new = [step(jax.tree.map(itemgetter(i), carry), batch) for i in range(count)]
         return jax.tree.map(lambda *leaves: jnp.stack(leaves), *new)
 
     if how == "unrolled":

@@ -164,6 +164,36 @@ def test_batch_norm_standardises_and_averages_without_bias():
     jax.tree.map(np.testing.assert_array_equal, unchanged, state)
 
 
+def test_batch_norm_has_the_derivatives_of_its_equation():
+    with jax.enable_x64(True):
+        keys = jax.random.split(KEY, 6)
+        x, dx = (jax.random.normal(k, (6, 2, 3)) for k in keys[:2])
+        params, dparams = (
+            {"scale": jax.random.normal(a, (3,)), "shift": jax.random.normal(b, (3,))}
+            for a, b in (keys[2:4], keys[4:6])
+        )
+
+        def ours(x, params):
+            state = BatchNorm().init(KEY, x).state
+            outputs, state = BatchNorm().apply(Variables(params, state), x, train=True)
+            return jnp.sum(jnp.sin(outputs)) + jnp.sum(state["mean"] ** 3 + state["variance"] ** 2)
+
+        def equation(x, params):
+            mean, variance = x.mean((0, 1)), x.var((0, 1))
+            outputs = params["scale"] * (x - mean) / jnp.sqrt(variance + 1e-5) + params["shift"]
+            return jnp.sum(jnp.sin(outputs)) + jnp.sum(mean**3 + variance**2)
+
+        def derivatives(f):
+            gradient = jax.grad(f, (0, 1))
+            return gradient(x, params), jax.jvp(gradient, (x, params), (dx, dparams))
+
+        jax.tree.map(
+            lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-9),
+            jax.jit(derivatives, static_argnums=0)(ours),
+            jax.jit(derivatives, static_argnums=0)(equation),
+        )
+
+
 def test_filter_response_norm_equation():
     x, norm = normal(2, 3, 3, 4), FilterResponseNorm()
     params = {"scale": jnp.full(4, 2.0), "shift": jnp.full(4, 0.1), "threshold": jnp.full(4, -0.5)}

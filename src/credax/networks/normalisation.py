@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar
 
 import jax
@@ -42,9 +43,7 @@ class BatchNorm:
         params, state = variables
         if not train:
             return self._standardise(params, x, state["mean"], state["variance"]), state
-        axes = tuple(range(x.ndim - 1))
-        mean = x.mean(axes)
-        variance = jnp.square(x - mean).mean(axes)
+        outputs, mean, variance = _batch_normalised(x, params["scale"], params["shift"], self.eps)
         weight = self.decay * state["weight"] + (1 - self.decay)
         rate = (1 - self.decay) / weight
         new = {
@@ -52,10 +51,34 @@ class BatchNorm:
             "variance": state["variance"] + rate * (variance - state["variance"]),
             "weight": weight,
         }
-        return self._standardise(params, x, mean, variance), new
+        return outputs, new
 
     def _standardise(self, params, x, mean, variance):
         return (x - mean) * (params["scale"] * jax.lax.rsqrt(variance + self.eps)) + params["shift"]
+
+
+@partial(jax.custom_jvp, nondiff_argnums=(3,))
+def _batch_normalised(x, scale, shift, eps):
+    axes = tuple(range(x.ndim - 1))
+    mean = x.mean(axes)
+    variance = jnp.square(x - mean).mean(axes)
+    return (x - mean) * (scale * jax.lax.rsqrt(variance + eps)) + shift, mean, variance
+
+
+# The rule is what autodiff would give, ordered so that its transpose sums over the batch only
+# twice: the sums for the input's gradient are those for the gradients of shift and scale.
+@_batch_normalised.defjvp
+def _batch_normalised_jvp(eps, primals, tangents):
+    (x, scale, shift), (dx, dscale, dshift) = primals, tangents
+    outputs, mean, variance = _batch_normalised(x, scale, shift, eps)
+    axes = tuple(range(x.ndim - 1))
+    inverse = jax.lax.rsqrt(variance + eps)
+    standard = (x - mean) * inverse
+    dmean = dx.mean(axes)
+    along = (standard * dx).mean(axes)
+    factor = scale * inverse
+    doutputs = factor * dx + (dshift - factor * dmean) + standard * (dscale - factor * along)
+    return (outputs, mean, variance), (doutputs, dmean, 2 * along / inverse)
 
 
 @jax.tree_util.register_static
