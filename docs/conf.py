@@ -39,7 +39,7 @@ suppress_warnings = ["misc.highlighting_failure"]
 
 nb_execution_mode = "force"
 nb_execution_in_temp = True
-nb_execution_raise_on_error = True
+nb_execution_show_tb = True  # with --fail-on-warning a cell that raises fails the build
 nb_execution_timeout = 300
 nb_render_markdown_format = "myst"
 nb_merge_streams = True

@@ -81,7 +81,24 @@ def write(app: Sphinx) -> None:
             path.write_text(text)
 
 
+def plain_signature(app, what, name, thing, options, signature, returned):
+    """Arrays by the name users know; protocols, which nobody constructs, without arguments."""
+    if what == "class" and getattr(thing, "_is_protocol", False):
+        return "", returned
+    plain = lambda text: text and text.replace("jaxlib._jax.Array", "Array")  # noqa: E731
+    return plain(signature), plain(returned)
+
+
+def skip_member(app, what, name, thing, skip, options):
+    """Fields of named tuples are told in the class's own words; theirs are Python's."""
+    if (getattr(thing, "__doc__", None) or "").startswith("Alias for field number"):
+        return True
+    return None
+
+
 def setup(app: Sphinx) -> dict:
     """Write before the sources are looked for."""
     app.connect("builder-inited", write)
+    app.connect("autodoc-process-signature", plain_signature)
+    app.connect("autodoc-skip-member", skip_member)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -8,7 +8,8 @@ import subprocess
 import sys
 import textwrap
 from collections.abc import Iterable
-from typing import Any
+from itertools import pairwise
+from typing import Annotated, Any, get_args, get_origin
 
 
 class Table:
@@ -82,13 +83,13 @@ for command in sys.argv[1:]:
 
 
 def _field_docstrings(record: type) -> dict[str, str]:
-    tree = ast.parse(textwrap.dedent(inspect.getsource(record))).body[0]
-    assert isinstance(tree, ast.ClassDef)
     said = {}
-    for field, after in zip(tree.body, tree.body[1:], strict=False):
-        named = isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name)
-        if named and isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant):
-            said[field.target.id] = inspect.cleandoc(str(after.value.value))
+    for kind in reversed([k for k in record.__mro__ if dataclasses.is_dataclass(k)]):
+        body = ast.parse(textwrap.dedent(inspect.getsource(kind))).body[0].body
+        for field, after in pairwise(body):
+            named = isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name)
+            if named and isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant):
+                said[field.target.id] = inspect.cleandoc(str(after.value.value))
     return said
 
 
@@ -101,6 +102,8 @@ def _default(field: dataclasses.Field) -> str:
 
 
 def _name(kind: Any) -> str:
+    if get_origin(kind) is Annotated:
+        kind = get_args(kind)[0]
     text = kind if isinstance(kind, str) else inspect.formatannotation(kind)
     return text.replace("typing.", "")
 

@@ -12,7 +12,7 @@ PAGES = sorted(
 )
 TEXTS = [README, GUIDE, *PAGES]
 
-_FENCE = re.compile(r"^(?P<fence>`{3,})(?P<language>[^\n]*)\n(?P<code>.*?)^(?P=fence)$", re.M | re.S)
+_FENCE = re.compile(r"^(?P<fence>`{3,})(?P<kind>[^\n]*)\n(?P<code>.*?)^(?P=fence)$", re.M | re.S)
 _FILE = re.compile(
     r"^`(?P<path>[^`\n]+)`[^\n]*:\n\n(?P<fence>`{3,})\w+\n(?P<code>.*?)^(?P=fence)$", re.M | re.S
 )
@@ -27,7 +27,7 @@ class Block(NamedTuple):
 
 def blocks(path: Path) -> list[Block]:
     """The fenced blocks of a text, in order."""
-    return [Block(m["language"].strip(), m["code"]) for m in _FENCE.finditer(path.read_text())]
+    return [Block(m["kind"].strip(), m["code"]) for m in _FENCE.finditer(path.read_text())]
 
 
 def named_files(path: Path) -> dict[str, str]:
