@@ -11,8 +11,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from credax.errors import InputError
-from credax.metrics.view import ClassView, GaussianView, view_of
-from credax.metrics.weights import entry_weights
+from credax.metrics.view import ClassView, GaussianView, Pair
+from credax.metrics.weights import weighted_view
 from credax.prediction import ClassPrediction, GaussianPrediction, Prediction
 
 ROW_SUM_TOLERANCE = 1e-3
@@ -23,7 +23,8 @@ class Facts(NamedTuple):
 
     entries: Any
     lowest_weight: Any
-    holds_nan: Any
+    odd_truth: Any = None
+    odd_given: Any = None
     broken_members: Any = None
     row_sum_error: Any = None
     label_range: Any = None
@@ -67,14 +68,12 @@ def check_shapes(prediction: Any, y: Any) -> None:
 def facts_of(view: Any, weight: Any) -> Facts:
     """What the values of a batch say about its fitness, as small arrays on the device."""
     kept = weight > 0
-    counts = jnp.sum(kept), jnp.min(weight, initial=jnp.inf)
+    start = Facts(jnp.sum(kept), jnp.min(weight, initial=jnp.inf))
     if isinstance(view, ClassView):
-        return _class_facts(view, kept, counts)
+        return _class_facts(view, kept, start)
     if isinstance(view, GaussianView):
-        return _gaussian_facts(view, kept, counts)
-    floats = [a for a in jax.tree.leaves(view) if jnp.issubdtype(a.dtype, jnp.floating)]
-    nan = [jnp.any(jnp.isnan(a) & kept.reshape(kept.shape + (1,) * (a.ndim - 1))) for a in floats]
-    return Facts(*counts, jnp.any(jnp.stack(nan)) if nan else jnp.zeros((), bool))
+        return _gaussian_facts(view, kept, start)
+    return _pair_facts(view, kept, start)
 
 
 def refuse(facts: Facts, *, empty: bool) -> None:
@@ -96,7 +95,9 @@ def refuse(facts: Facts, *, empty: bool) -> None:
         _refuse_labels(*map(int, facts.label_range))
     if facts.row_sum_error is not None:
         _refuse_row_sums(np.asarray(facts.row_sum_error))
-    if facts.holds_nan:
+    if facts.odd_given:
+        raise InputError("the scores or intervals hold NaN; drop those rows from them and from y")
+    if facts.odd_truth:
         raise InputError("y holds NaN or infinity; drop those rows from y and from the inputs")
     if facts.lowest_variance is not None and np.min(facts.lowest_variance) <= 0:
         low = np.asarray(facts.lowest_variance)
@@ -108,29 +109,43 @@ def refuse(facts: Facts, *, empty: bool) -> None:
 
 @jax.jit
 def _facts(prediction, y, mask) -> Facts:
-    return facts_of(view_of(prediction, y), entry_weights(prediction, y, mask, None))
+    return facts_of(*weighted_view(prediction, y, mask, None))
 
 
-def _class_facts(view: ClassView, kept: Any, counts: Any) -> Facts:
+def _class_facts(view: ClassView, kept: Any, start: Facts) -> Facts:
     finite = jnp.isfinite(view.row_sums)
     error = jnp.where(finite & kept, jnp.abs(view.row_sums - 1), 0)
     labels = None
     if view.labels is not None:
         classes = view.log_probs.shape[-1]
-        known = jnp.where(kept, view.y, jnp.where(jnp.any(kept), view.y[jnp.argmax(kept)], 0))
-        labels = jnp.min(known), jnp.max(known), classes
+        labels = jnp.min(view.y), jnp.max(view.y), classes
     broken = jnp.any(~finite & kept, axis=1)
-    return Facts(*counts, jnp.zeros((), bool), broken, jnp.max(error, axis=1), labels)
+    return start._replace(
+        broken_members=broken, row_sum_error=jnp.max(error, axis=1), label_range=labels
+    )
 
 
-def _gaussian_facts(view: GaussianView, kept: Any, counts: Any) -> Facts:
+def _gaussian_facts(view: GaussianView, kept: Any, start: Facts) -> Facts:
     finite = jnp.isfinite(view.means) & jnp.isfinite(view.variances)
     broken = jnp.any(~finite & kept, axis=(1, 2))
     low = jnp.min(jnp.where(kept, view.variances, jnp.inf), axis=(1, 2))
     odd = jnp.zeros((), bool)
     if view.targets is not None:
         odd = jnp.any(~jnp.isfinite(view.y) & kept)
-    return Facts(*counts, odd, broken, lowest_variance=low)
+    return start._replace(odd_truth=odd, broken_members=broken, lowest_variance=low)
+
+
+def _pair_facts(view: Pair, kept: Any, start: Facts) -> Facts:
+    def odd(arrays):
+        floats = [a for a in jax.tree.leaves(arrays) if jnp.issubdtype(a.dtype, jnp.floating)]
+        wide = [kept.reshape(kept.shape + (1,) * (a.ndim - kept.ndim)) for a in floats]
+        found = [jnp.any(jnp.isnan(a) & k) for a, k in zip(floats, wide, strict=True)]
+        return sum(found, start=jnp.zeros((), bool))
+
+    labels = None
+    if not isinstance(view.given, tuple) and (view.given.dtype, view.given.ndim) == (bool, 2):
+        labels = jnp.min(view.y), jnp.max(view.y), view.given.shape[1]
+    return start._replace(odd_truth=odd(view.y), odd_given=odd(view.given), label_range=labels)
 
 
 def _refuse_labels(low: int, high: int, classes: int) -> None:
@@ -178,9 +193,7 @@ def _check_array(prediction: Prediction) -> None:
 
 def _check_labels(prediction: ClassPrediction, y: Any) -> None:
     members, rows, classes = prediction.log_probs.shape
-    if y is not None and (
-        np.shape(y) != (rows,) or not jnp.issubdtype(y.dtype, jnp.integer)
-    ):
+    if y is not None and (np.shape(y) != (rows,) or not jnp.issubdtype(y.dtype, jnp.integer)):
         raise InputError(
             f"y has shape {np.shape(y)} and type {y.dtype}; a prediction of {rows} "
             f"rows needs integer labels of shape ({rows},), [members, batch, classes] being "
@@ -196,8 +209,7 @@ def _check_targets(prediction: GaussianPrediction, y: Any) -> None:
     if np.shape(y) not in shapes or not np.issubdtype(y.dtype, np.number):
         allowed = " or ".join(map(str, shapes))
         raise InputError(
-            f"y has shape {np.shape(y)} and type {y.dtype}; give numbers of shape "
-            f"{allowed}"
+            f"y has shape {np.shape(y)} and type {y.dtype}; give numbers of shape {allowed}"
         )
 
 

@@ -5,7 +5,8 @@ from typing import Any, Literal
 import jax.numpy as jnp
 
 from credax.errors import InputError
-from credax.metrics.means import mean_of
+from credax.metrics.means import mean_of, sums_of
+from credax.metrics.namespace import ratio
 from credax.metrics.streaming import Streaming, streamed
 from credax.metrics.view import ClassView
 from credax.prediction import ClassPrediction as ClassPrediction
@@ -111,6 +112,20 @@ def one_hot_variance(*, part: Literal["total", "aleatoric", "epistemic"] = "tota
     return mean_of(parts[part])
 
 
+@streamed
+def epistemic_share() -> Streaming:
+    """Share of the uncertainty that is the members' disagreement, over all rows together.
+
+    Mutual information over entropy for classes, variance of the means over variance for numbers;
+    0 where there is no uncertainty at all. ``y`` is not needed.
+
+    >>> p = ClassPrediction.from_probs([[[1.0, 0.0]], [[0.0, 1.0]]])
+    >>> float(epistemic_share(p))
+    1.0
+    """
+    return Streaming(sums_of(_two_parts), _share)
+
+
 def decomposition(prediction: ClassPrediction, *, mask: Any = None, weight: Any = None) -> dict:
     """Mean entropy in nats and its two parts: ``total = aleatoric + epistemic``.
 
@@ -120,6 +135,16 @@ def decomposition(prediction: ClassPrediction, *, mask: Any = None, weight: Any 
     """
     parts = {"total": entropy, "aleatoric": expected_entropy, "epistemic": mutual_information}
     return {name: part(prediction, mask=mask, weight=weight) for name, part in parts.items()}
+
+
+def _two_parts(view: Any) -> Any:
+    if isinstance(view, ClassView):
+        return jnp.stack([view.information, view.entropy], axis=-1)
+    return jnp.stack([view.epistemic, view.variance], axis=-1)
+
+
+def _share(sums: Any) -> Any:
+    return ratio(sums.total[0], sums.total[1])
 
 
 def _entropy(view: ClassView) -> Any:

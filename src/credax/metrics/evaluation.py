@@ -1,64 +1,226 @@
 """All metrics of one prediction in one call."""
 
-from collections.abc import Iterable
-from functools import partial
-from typing import Literal
+from collections.abc import Iterable, Mapping, Sequence
+from statistics import fmean
+from typing import Any, Literal
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from credax.errors import InputError
-from credax.metrics.checks import check, without_broken_members
-from credax.metrics.registry import get, names, task_of
-from credax.prediction import Prediction
+from credax.metrics.checks import check_shapes, without_broken_members
+from credax.metrics.detection import id_and_ood
+from credax.metrics.ranking import Scored, blocks_of
+from credax.metrics.registry import METRICS, chosen, names
+from credax.metrics.shift import Cell, corruption_errors, mean_corruption_error, shift_values
+from credax.metrics.strangeness import applicable, scores
+from credax.metrics.streaming import Collection, State
+from credax.prediction import ClassPrediction, GaussianPrediction, Prediction
+
+_ROWS = 2**16
+_ENTRIES = 2**23
+_DEFAULT_SCORES = {"entropy_predictive", "mutual_information", "max_probability", "max_logit"} | {
+    "energy",
+    "total_variance",
+    "epistemic_variance",
+}
+
+
+class Evaluation(dict[str, float]):
+    """Values by name; ``notes`` says, by name, why those that are NaN have no value."""
+
+    notes: dict[str, str]
+
+    def __init__(self, values: Mapping[str, float], notes: Mapping[str, str] | None = None):
+        super().__init__(values)
+        self.notes = dict(notes or {})
+
+    def __repr__(self) -> str:
+        notes = "".join(f"\n{name}: {note}" for name, note in self.notes.items())
+        return dict.__repr__(self) + notes
 
 
 def evaluate(
     prediction: Prediction,
-    y,
-    metrics: Iterable[str] | None = None,
+    y: Any,
+    metrics: Iterable[str] | Literal["all"] | None = None,
     *,
+    ood: Mapping[str, Prediction] | None = None,
+    ood_groups: Mapping[str, Sequence[str]] | None = None,
+    shift: Mapping[Cell, Any] | None = None,
+    shift_baseline: Mapping[Cell, float] | None = None,
+    logits: Any = None,
+    ood_logits: Mapping[str, Any] | None = None,
     nan: Literal["raise", "drop_member"] = "raise",
-) -> dict[str, float]:
-    """Every metric that applies to the prediction, by name, in the registry's order.
+) -> Evaluation:
+    """Metrics of a prediction by name, in the registry's order: a dictionary of numbers.
 
     ``y`` is ``[batch]`` integers for classes, ``[batch]`` or ``[batch, targets]`` numbers for
-    regression; ``metrics`` chooses some by name. A member with NaN or infinity is an error that
-    names it, unless ``nan="drop_member"`` leaves such members out.
+    regression. ``metrics`` is None for the headline metrics, ``"all"`` for all that apply, or a
+    list of names. A member with NaN or infinity is an error that names it, unless
+    ``nan="drop_member"`` leaves such members out.
+
+    ``ood`` are predictions on other data by name: keys ``ood/NAME/METRIC/SCORE`` say how well each
+    score of `credax.metrics.SCORES` tells the rows apart, ``ood/NAME/prevalence`` the share of
+    OOD rows, and ``ood/NAME/entropy`` and the like how unsure the members are there. Those of
+    ``ood_groups`` (``{"near": ["cifar100"]}``) are the means of their sets. ``max_logit`` and
+    ``energy`` need ``logits`` and ``ood_logits``.
+
+    ``shift`` are predictions of the same rows on shifted inputs by ``(type, severity)``: keys
+    ``shift/pooled/METRIC``, ``shift/cells/METRIC`` and ``shift/severity 3/METRIC``; with
+    ``shift_baseline``, from `corruption_errors` of another method, the mean corruption errors too.
 
     >>> from credax.prediction import ClassPrediction
     >>> p = ClassPrediction.from_probs(np.array([[[0.75, 0.25], [0.5, 0.5]]]))
     >>> evaluate(p, np.array([0, 0]), ["accuracy", "brier"])
     {'accuracy': 1.0, 'brier': 0.3125}
     """
+    _check_kind(prediction, "prediction")
     y = np.asarray(y)
+    metrics = list(metrics) if metrics is not None and not isinstance(metrics, str) else metrics
     if nan == "drop_member":
         prediction = without_broken_members(prediction)
     elif nan != "raise":
         raise InputError(f'nan is {nan!r}; give "raise" or "drop_member"')
-    check(prediction, y)
-    chosen = _chosen(metrics, prediction)
-    values = _values(prediction, jnp.asarray(y), chosen)
-    return {name: float(value) for name, value in zip(chosen, values, strict=True)}
+    check_shapes(prediction, y)
+    collection = Collection(chosen(metrics, prediction))
+    state = _streamed(collection, prediction, y)
+    values = collection.finish(state)
+    notes = collection.notes(values)
+    if ood:
+        found, more = _ood(prediction, ood, metrics, logits, ood_logits or {})
+        values |= {f"ood/{key}": value for key, value in found.items()}
+        values |= {f"ood/{key}": value for key, value in _groups(found, ood_groups or {}).items()}
+        notes |= {f"ood/{key}": note for key, note in more.items()}
+    if shift:
+        shifted = Collection(chosen(_shift_metrics(metrics, prediction), prediction))
+        values |= {f"shift/{k}": v for k, v in shift_values(shifted, shift, y).items()}
+        if shift_baseline is not None:
+            values |= _corruption(prediction, y, shift, shift_baseline)
+    notes |= {
+        key: "a value it is the mean of is not defined"
+        for key, value in values.items()
+        if np.isnan(value) and key not in notes
+    }
+    return Evaluation(values, notes)
 
 
-def _chosen(metrics: Iterable[str] | None, prediction: Prediction) -> tuple[str, ...]:
-    task = task_of(prediction)
-    applicable = names(task)
-    if metrics is None:
-        return applicable
-    if isinstance(metrics, str):
-        raise InputError(f"metrics is the string {metrics!r}; give a list of names: [{metrics!r}]")
-    wanted = {get(name).name for name in metrics}
-    misfits = sorted(wanted - set(applicable))
-    if misfits:
+def _check_kind(prediction: Any, name: str) -> None:
+    if not isinstance(prediction, ClassPrediction | GaussianPrediction):
         raise InputError(
-            f"metric {misfits[0]!r} is not for {task}; choose from {', '.join(applicable)}"
+            f"{name} is a {type(prediction).__name__}; give the ClassPrediction or "
+            "GaussianPrediction that posterior.predict returns"
         )
-    return tuple(name for name in applicable if name in wanted)
 
 
-@partial(jax.jit, static_argnums=2)
-def _values(prediction, y, chosen):
-    return tuple(get(name)(prediction, y) for name in chosen)
+def _streamed(collection: Collection, prediction: Prediction, y: np.ndarray) -> State:
+    """The state of all rows, read in chunks of one shape so that one program serves them."""
+    leaf = jax.tree.leaves(prediction)[0]
+    members, rows, last = leaf.shape
+    size = min(_ROWS, max(1, _ENTRIES // (members * last)))
+    if rows <= size:
+        return collection.update(collection.init(), prediction, y)
+    state = collection.init()
+    for start in range(0, rows, size):
+        index = np.minimum(np.arange(start, start + size), rows - 1)
+        mask = np.arange(start, start + size) < rows
+        part = slice(start, start + size) if mask.all() else index
+        state = collection.update(state, prediction.select(part), y[part], mask=mask)
+    return state
+
+
+def _ood(
+    prediction: Prediction,
+    ood: Mapping[str, Prediction],
+    metrics: Any,
+    logits: Any,
+    ood_logits: Mapping[str, Any],
+) -> tuple[dict[str, float], dict[str, str]]:
+    complete = metrics == "all"
+    usable = applicable(prediction, logits is not None)
+    wanted = tuple(s for s in usable if complete or s in _DEFAULT_SCORES)
+    detectors = Collection({n: METRICS[n].stream() for n in _detectors(metrics)})
+    own = scores(prediction, wanted, logits=logits)
+    mean_metrics = ("entropy", "mutual_information", "total_variance", "epistemic_variance")
+    means = Collection(
+        {n: METRICS[n].stream() for n in mean_metrics if METRICS[n].applies_to(prediction)}
+    )
+    out: dict[str, float] = {}
+    notes: dict[str, str] = {}
+    for name, other in ood.items():
+        _check_ood(prediction, other, name)
+        if logits is not None and name not in ood_logits:
+            raise InputError(f"logits are given but ood_logits has none for {name!r}; give both")
+        strange = scores(other, wanted, logits=ood_logits.get(name))
+        count = len(strange[wanted[0]])
+        out[f"{name}/prevalence"] = count / (count + len(own[wanted[0]]))
+        for score in wanted:
+            rows, outside = id_and_ood(own[score], strange[score])
+            blocks = blocks_of(
+                Scored(np.asarray(rows, float), np.asarray(outside), np.ones(len(outside)))
+            )
+            for metric, stream in detectors.streams.items():
+                key = f"{name}/{metric}/{score}"
+                out[key] = float(stream.conclude(blocks))
+                if np.isnan(out[key]):
+                    notes[key] = stream.undefined
+        state = means.update(means.init(), other)
+        out |= {f"{name}/{metric}": value for metric, value in means.finish(state).items()}
+    return out, notes
+
+
+def _detectors(metrics: Any) -> tuple[str, ...]:
+    every = tuple(n for n in names("detection") if n != "prevalence")
+    if metrics == "all":
+        return every
+    asked = tuple(n for n in every if metrics is not None and n in metrics)
+    return asked or tuple(n for n in names("detection", headline=True) if n != "prevalence")
+
+
+def _check_ood(prediction: Prediction, other: Any, name: str) -> None:
+    _check_kind(other, f"ood[{name!r}]")
+    check_shapes(other, None)
+    if type(other) is not type(prediction):
+        raise InputError(
+            f"ood[{name!r}] is a {type(other).__name__} and prediction a "
+            f"{type(prediction).__name__}; both come from the same posterior"
+        )
+    arrays = jax.tree.leaves(other)
+    if not all(bool(jnp.all(~jnp.isnan(a))) for a in arrays):
+        raise InputError(f"ood[{name!r}] holds NaN; leave broken members out of it")
+
+
+def _groups(found: Mapping[str, float], groups: Mapping[str, Sequence[str]]) -> dict[str, float]:
+    out = {}
+    for group, sets in groups.items():
+        known = dict.fromkeys(key.split("/", 1)[0] for key in found)
+        for name in sets:
+            if name not in known:
+                raise InputError(
+                    f"ood_groups has {name!r} in {group!r}; ood has {', '.join(known)}"
+                )
+        keys = [key.split("/", 1)[1] for key in found if key.startswith(f"{sets[0]}/")]
+        out |= {f"{group}/{key}": fmean(found[f"{name}/{key}"] for name in sets) for key in keys}
+    return out
+
+
+def _shift_metrics(metrics: Any, prediction: Prediction) -> Any:
+    if metrics is not None:
+        return metrics
+    headline = list(chosen(None, prediction))
+    return [*headline, "epistemic_share"] if prediction.num_members > 1 else headline
+
+
+def _corruption(
+    prediction: Prediction, y: np.ndarray, shift: Any, baseline: Mapping[Cell, float]
+) -> dict[str, float]:
+    if not isinstance(prediction, ClassPrediction):
+        raise InputError("shift_baseline is for classes, and this is a prediction of numbers")
+    errors = corruption_errors(prediction, y, shift)
+    return {
+        "shift/mean_corruption_error": mean_corruption_error(errors, baseline),
+        "shift/relative_mean_corruption_error": mean_corruption_error(
+            errors, baseline, relative=True
+        ),
+    }

@@ -1,169 +1,124 @@
 """Every metric by name, with what a table must say about it."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from math import inf
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from types import MappingProxyType
-from typing import Any, Literal
 
-from credax.errors import unknown
-from credax.metrics import calibration, diversity, regression, scoring
-from credax.prediction import ClassPrediction, Prediction
+from credax.errors import InputError, unknown
+from credax.metrics.catalogue_classes import CALIBRATION, SCORING
+from credax.metrics.catalogue_doubt import DIVERSITY, SELECTIVE
+from credax.metrics.catalogue_numbers import DENSITIES, DEPTHS, ERRORS
+from credax.metrics.catalogue_strange import DETECTION, SETS, SHIFT
+from credax.metrics.metric import Metric, Task, task_of
+from credax.metrics.strangeness import SCORES
+from credax.metrics.streaming import Collection, Streaming
+from credax.prediction import Prediction
 
-Task = Literal["classification", "regression"]
-
-
-@dataclass(frozen=True)
-class Metric:
-    """A pure function of ``(prediction, y)`` and the facts that its number needs beside it.
-
-    ``task`` is None for a metric of both; ``higher_is_better`` is None where neither direction
-    is better, and ``target`` is then the right value where there is one. ``estimator`` is the fine
-    print without which two packages' numbers cannot be compared.
-    """
-
-    name: str
-    label: str
-    function: Callable[[Any, Any], Any]
-    task: Task | None
-    higher_is_better: bool | None
-    unit: str
-    range: tuple[float, float]
-    estimator: str
-    description: str
-    target: float | None = None
-
-    def __call__(self, prediction: Prediction, y):
-        """The metric's value, a scalar array."""
-        return self.function(prediction, y)
-
-
-_ALL = (
-    Metric(
-        "accuracy",
-        "Accuracy",
-        scoring.accuracy,
-        "classification",
-        True,
-        "share",
-        (0.0, 1.0),
-        "argmax of the mean probability, ties to the lowest class",
-        "share of rows whose most probable class is the label",
-    ),
-    Metric(
-        "rmse",
-        "RMSE",
-        regression.rmse,
-        "regression",
-        False,
-        "unit of y",
-        (0.0, inf),
-        "of the mixture's mean, over rows and targets",
-        "root mean squared error",
-    ),
-    Metric(
-        "nll",
-        "NLL",
-        scoring.nll,
-        None,
-        False,
-        "nats",
-        (-inf, inf),
-        "exact mixture, mean over rows; class probabilities clipped at the smallest float",
-        "negative log-likelihood of the labels or targets",
-    ),
-    Metric(
-        "moment_matched_nll",
-        "Moment-matched NLL",
-        regression.moment_matched_nll,
-        "regression",
-        False,
-        "nats",
-        (-inf, inf),
-        "one Gaussian with the mixture's mean and variance, mean over rows",
-        "negative log-likelihood after replacing the mixture by one Gaussian",
-    ),
-    Metric(
-        "brier",
-        "Brier",
-        scoring.brier,
-        "classification",
-        False,
-        "squared probability",
-        (0.0, 2.0),
-        "sum over classes, mean over rows, of the mixture",
-        "squared distance between probabilities and the one-hot label",
-    ),
-    Metric(
-        "ece",
-        "ECE",
-        calibration.ece,
-        "classification",
-        False,
-        "share",
-        (0.0, 1.0),
-        f"top label, {calibration.BINS} equal-width bins",
-        "expected gap between confidence and accuracy",
-    ),
-    Metric(
-        "entropy",
-        "Entropy",
-        diversity.entropy,
-        "classification",
-        None,
-        "nats",
-        (0.0, inf),
-        "of the mean probability, mean over rows",
-        "total uncertainty",
-    ),
-    Metric(
-        "mutual_information",
-        "Mutual information",
-        diversity.mutual_information,
-        "classification",
-        None,
-        "nats",
-        (0.0, inf),
-        "entropy of the mixture less the members' mean entropy, mean over rows",
-        "epistemic uncertainty: how much the members disagree",
-    ),
-    Metric(
-        "coverage_90",
-        "90 % coverage",
-        regression.coverage,
-        "regression",
-        None,
-        "share",
-        (0.0, 1.0),
-        "central 90 % interval of the mixture, over rows and targets",
-        "share of targets inside the interval that should hold 90 % of them",
-        target=0.9,
-    ),
-)
+_CLASSES = (*SCORING, *CALIBRATION, *SELECTIVE, *DIVERSITY)
+_ALL = (*ERRORS, *_CLASSES, *DENSITIES, *DETECTION, *SETS, *DEPTHS, *SHIFT)
 
 METRICS: Mapping[str, Metric] = MappingProxyType({metric.name: metric for metric in _ALL})
 
 
-def names(task: Task | None = None) -> tuple[str, ...]:
-    """Names of all metrics, or of those for a task, in the order of tables.
+def names(task: Task | None = None, *, headline: bool = False) -> tuple[str, ...]:
+    """Names of all metrics, or of those for a task, in the order of tables; or the headline only.
 
-    >>> names("regression")
-    ('rmse', 'nll', 'moment_matched_nll', 'coverage_90')
+    >>> names("regression", headline=True)
+    ('rmse', 'nll', 'moment_matched_nll', 'crps', 'coverage_90')
     """
-    return tuple(m.name for m in METRICS.values() if task is None or m.task in (None, task))
+    both = task in ("classification", "regression")
+    return tuple(
+        m.name
+        for m in METRICS.values()
+        if (task is None or m.task == task or (both and m.task is None))
+        and (m.headline or not headline)
+    )
 
 
 def get(name: str) -> Metric:
-    """The metric of that name.
+    """The metric of that name; for a key of `evaluate` such as ``ood/mnist/auroc/energy`` or
+    ``shift/pooled/nll``, the metric with a label that says so.
 
     >>> get("ece").estimator
     'top label, 15 equal-width bins'
+    >>> get("shift/severity 3/nll").label
+    'NLL, shift, severity 3'
     """
-    if name not in METRICS:
-        raise unknown("metric", name, METRICS)
-    return METRICS[name]
+    if name in METRICS:
+        return METRICS[name]
+    first, *parts = name.split("/")
+    if first == "ood" and len(parts) > 1:
+        scored = parts[-1] in SCORES and parts[-2] in METRICS and len(parts) > 2
+        base = parts[-2] if scored else parts[-1]
+        words = [SCORES[parts[-1]].label, "/".join(parts[:-2])] if scored else parts[:-1]
+        if base in METRICS:
+            return _relabelled(name, METRICS[base], words)
+    if first == "shift" and parts and parts[-1] in METRICS:
+        return _relabelled(name, METRICS[parts[-1]], ["shift", *parts[:-1]])
+    raise unknown("metric", name, METRICS)
 
 
-def task_of(prediction: Prediction) -> Task:
-    """The task that a prediction belongs to."""
-    return "classification" if isinstance(prediction, ClassPrediction) else "regression"
+def chosen(metrics: Iterable[str] | str | None, prediction: Prediction) -> dict[str, Streaming]:
+    """The streaming forms of the metrics asked for, in the registry's order.
+
+    None are the headline metrics that apply to the prediction, ``"all"`` all that apply; names of
+    detection metrics are passed over, for they are about two predictions.
+    """
+    if metrics is None or metrics == "all":
+        wanted = names(task_of(prediction), headline=metrics is None)
+        fitting = [n for n in wanted if METRICS[n].applies_to(prediction)]
+        return {n: METRICS[n].stream() for n in fitting}
+    if isinstance(metrics, str):
+        raise InputError(
+            f'metrics is the string {metrics!r}; give a list of names: [{metrics!r}], or "all"'
+        )
+    asked = {get(name).name for name in metrics}
+    asked -= set(names("detection"))
+    for name in sorted(asked):
+        _check_fit(METRICS.get(name), name, prediction)
+    return {name: METRICS[name].stream() for name in METRICS if name in asked}
+
+
+def collect(
+    metrics: Iterable[str] | str | None, task: Task, *, sketch: bool | None = None
+) -> Collection:
+    """Metrics of a task in streaming form, by name; None for the headline, ``"all"`` for all.
+
+    ``sketch=None`` keeps exact what one or two numbers a row suffice for, and bins a class for
+    `ace` and `tace`, which need all probabilities; ``True`` bins wherever it can, so that the
+    state does not grow with the rows; ``False`` is exact throughout.
+
+    >>> collection = collect(["accuracy", "aurc"], "classification", sketch=True)
+    >>> sorted(collection.streams)
+    ['accuracy', 'aurc']
+    """
+    if metrics is None or metrics == "all":
+        metrics = names(task, headline=metrics is None)
+    known = names(task)
+    out = {}
+    for name in metrics:
+        metric = get(name)
+        if name not in known:
+            raise InputError(f"metric {name!r} is not for {task}; choose from {', '.join(known)}")
+        binned = sketch if sketch is not None else name in ("ace", "tace")
+        out[name] = metric.stream(**({"sketch": True} if binned and _sketches(metric) else {}))
+    return Collection(out)
+
+
+def _sketches(metric: Metric) -> bool:
+    return metric.task != "detection" and "sketch" in metric.function.__signature__.parameters
+
+
+def _relabelled(name: str, metric: Metric, words: list[str]) -> Metric:
+    label = ", ".join([metric.label, *(word for word in words if word)])
+    return replace(metric, name=name, label=label, headline=False)
+
+
+def _check_fit(metric: Metric | None, name: str, prediction: Prediction) -> None:
+    task = task_of(prediction)
+    if metric is None or metric.task not in (None, task):
+        fitting = ", ".join(names(task))
+        raise InputError(f"metric {name!r} is not for {task}; choose from {fitting}")
+    if not metric.applies_to(prediction):
+        least = f"{metric.members} members" if metric.members > 1 else f"{metric.classes} classes"
+        raise InputError(f"metric {name!r} needs at least {least}, and the prediction has fewer")

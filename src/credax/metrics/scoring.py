@@ -3,13 +3,14 @@
 from functools import cache
 from typing import Any, Literal, NamedTuple
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from credax.errors import InputError
-from credax.metrics.means import Weighted, mean_of, sums_of, weighted_sum
-from credax.metrics.namespace import namespace, ratio
+from credax.metrics.means import Weighted, add_up, mean_of
+from credax.metrics.namespace import namespace, ratio, segment_sum
 from credax.metrics.streaming import Statistic, Streaming, streamed
 from credax.metrics.view import ClassView
 from credax.prediction import ClassPrediction as ClassPrediction
@@ -108,7 +109,11 @@ def nll_of_errors() -> Streaming:
     >>> round(float(nll_of_errors(p, jnp.array([0, 0]))), 4)
     1.3863
     """
-    return Streaming(_surprise_of_errors(), _mean_or_nan)
+    return Streaming(
+        _surprise_of_errors(),
+        _mean_or_nan,
+        undefined="no row is wrong, so no error has a likelihood",
+    )
 
 
 @streamed
@@ -232,7 +237,7 @@ def _surprise() -> Statistic:
         mixture = jax.scipy.special.logsumexp(joint, axis=0) - jnp.log(view.means.shape[0])
         return Weighted(-mixture, jnp.max(weight, axis=-1))
 
-    return Statistic(rows, _summed)
+    return Statistic(rows, add_up)
 
 
 @cache
@@ -240,7 +245,7 @@ def _surprise_of_errors() -> Statistic:
     def rows(view, weight):
         return Weighted(_class_surprise(view), jnp.where(view.correct, 0, weight))
 
-    return Statistic(rows, _summed)
+    return Statistic(rows, add_up)
 
 
 @cache
@@ -249,10 +254,7 @@ def _clipped_rows() -> Statistic:
         low = view.log_prob < _smallest_log(view.log_prob.dtype)
         return Weighted(low, jnp.where(weight > 0, 1.0, 0.0).astype(weight.dtype))
 
-    return Statistic(rows, _summed)
-
-
-_summed = sums_of(_correct).total
+    return Statistic(rows, add_up)
 
 
 class _ClassCounts(NamedTuple):
@@ -261,16 +263,25 @@ class _ClassCounts(NamedTuple):
     predicted: Any
 
 
+class _Labelled(eqx.Module):
+    y: Any
+    label: Any
+    weight: Any
+    classes: int = eqx.field(static=True)
+
+
 @cache
 def _by_class() -> Statistic:
     def rows(view, weight):
-        classes = jnp.arange(view.probs.shape[-1])
-        truth = view.y[:, None] == classes
-        guess = view.label[:, None] == classes
-        return Weighted(jnp.stack([truth & guess, truth, guess], axis=-1), weight)
+        return _Labelled(view.y, view.label, weight, view.probs.shape[-1])
 
     def total(rows):
-        return _ClassCounts(*jnp.moveaxis(weighted_sum(rows.value, rows.weight), -1, 0))
+        right = jnp.where(rows.y == rows.label, rows.weight, 0)
+        return _ClassCounts(
+            segment_sum(right, rows.y, rows.classes),
+            segment_sum(rows.weight, rows.y, rows.classes),
+            segment_sum(rows.weight, rows.label, rows.classes),
+        )
 
     return Statistic(rows, total)
 

@@ -1,10 +1,41 @@
-"""What is gained by answering only where the prediction is confident."""
+"""What is gained by answering only where the prediction is confident.
+
+Rows are sorted by falling confidence, ``R(k) = (1/k) Σ_{i≤k} error_i`` is the risk at coverage
+``k/N``, and rows of equal confidence count as the mean of their tied block. With weights, coverage
+is the share of the weight, and the rows of a tied block share its weight evenly.
+"""
+
+from functools import cache, partial
+from typing import Any, Literal
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
+from credax.errors import InputError
+from credax.metrics.curves import (
+    area_of_joint_risk,
+    area_of_risk,
+    auroc_of,
+    coverage_below_risk,
+    oracle_blocks,
+    risk_within_coverage,
+    spread_within_blocks,
+)
+from credax.metrics.namespace import namespace
+from credax.metrics.ranking import (
+    SKETCH_BINS,
+    Blocks,
+    Scored,
+    blocks_of,
+    harmonic,
+    sketch_blocks,
+    sketch_sums,
+)
+from credax.metrics.streaming import Statistic, Streaming, streamed
 from credax.prediction import ClassPrediction
+
+Rule = Literal["mean", "trapezoid"]
 
 
 def risk_coverage(
@@ -36,3 +67,146 @@ def risk_coverage_of(
     mean = jax.ops.segment_sum(error, block, rows) / jnp.maximum(size, 1)
     answered = jnp.arange(1, rows + 1, dtype=score.dtype)
     return answered / rows, jnp.cumsum(mean[block]) / answered
+
+
+@streamed
+def aurc(*, rule: Rule = "mean", sketch: bool = False) -> Streaming:
+    """Area under the risk-coverage curve, ``(1/N) Σ_k R(k)``.
+
+    ``rule="trapezoid"`` is torch-uncertainty's: the trapezoids of ``R`` over coverage ``1/N..1``
+    divided by ``1 - 1/N``. ``sketch=True`` keeps 65536 bins of the confidence in place of the rows.
+    Reference: Y. Geifman, G. Uziel and R. El-Yaniv, ICLR 2019.
+
+    >>> p = ClassPrediction.from_probs([[[0.9, 0.1], [0.8, 0.2]]])
+    >>> float(aurc(p, jnp.array([0, 1])))
+    0.25
+    """
+    return _curve(partial(area_of_risk, rule=check_rule(rule)), sketch, _risk_bound)
+
+
+@streamed
+def e_aurc(*, rule: Rule = "mean", sketch: bool = False) -> Streaming:
+    """Excess area under the risk-coverage curve: `aurc` less that of an order without mistakes.
+
+    >>> p = ClassPrediction.from_probs([[[0.9, 0.1], [0.8, 0.2]]])
+    >>> float(e_aurc(p, jnp.array([1, 0])))
+    0.5
+    """
+    rule = check_rule(rule)
+
+    def excess(blocks):
+        return area_of_risk(blocks, rule=rule) - area_of_risk(oracle_blocks(blocks), rule=rule)
+
+    return _curve(excess, sketch, _risk_bound)
+
+
+@streamed
+def augrc(*, rule: Rule = "mean", sketch: bool = False) -> Streaming:
+    """Area under the generalised risk-coverage curve, ``(1/N) Σ_k R(k) k/N``.
+
+    ``R(k) k/N`` is the probability of answering and being wrong, so unlike `aurc` no row counts
+    more for being ranked early. Reference: J. Traub et al., NeurIPS 2024.
+
+    >>> p = ClassPrediction.from_probs([[[0.9, 0.1], [0.8, 0.2]]])
+    >>> float(augrc(p, jnp.array([0, 1])))
+    0.25
+    """
+    return _curve(partial(area_of_joint_risk, rule=check_rule(rule)), sketch, _joint_risk_bound)
+
+
+@streamed
+def coverage_at_risk(*, risk: float = 0.05) -> Streaming:
+    """Largest coverage ``k/N`` with ``R(k) <= risk``; NaN where no coverage has so small a risk.
+
+    A wrong first answer does not end the search: what counts is the risk at ``k``, not before it.
+
+    >>> p = ClassPrediction.from_probs([[[0.9, 0.1], [0.8, 0.2], [0.7, 0.3], [0.6, 0.4]]])
+    >>> float(coverage_at_risk(p, jnp.array([0, 0, 1, 1]), risk=0.35))
+    0.75
+    """
+    check_share("risk", risk)
+    sentence = f"no coverage has a risk of at most {risk}: the most confident rows are wrong"
+    return _curve(partial(coverage_below_risk, risk=risk), undefined=sentence)
+
+
+@streamed
+def risk_at_coverage(*, coverage: float = 0.8) -> Streaming:
+    """Error rate of the ``⌈coverage · N⌉`` most confident rows.
+
+    >>> p = ClassPrediction.from_probs([[[0.9, 0.1], [0.8, 0.2], [0.7, 0.3], [0.6, 0.4]]])
+    >>> float(risk_at_coverage(p, jnp.array([0, 1, 0, 0]), coverage=0.5))
+    0.5
+    """
+    check_share("coverage", coverage)
+    return _curve(partial(risk_within_coverage, coverage=coverage))
+
+
+@streamed
+def auroc_correct(*, sketch: bool = False) -> Streaming:
+    """Probability that a right row is more confident than a wrong one, ties counting half.
+
+    NaN where all rows are right or all are wrong: there is nothing to tell apart then.
+
+    >>> p = ClassPrediction.from_probs([[[0.9, 0.1], [0.8, 0.2], [0.7, 0.3]]])
+    >>> float(auroc_correct(p, jnp.array([0, 1, 0])))
+    0.5
+    """
+
+    def conclude(blocks):
+        return 1 - auroc_of(blocks)
+
+    sentence = "all rows are right or all are wrong, so there is nothing to tell apart"
+    return _curve(conclude, sketch, _auroc_bound, sentence)
+
+
+@cache
+def confidence_ranking(sketch: bool = False) -> Statistic:
+    """Confidence and error of every row, sorted once; or of 65536 bins."""
+
+    def rows(view, weight):
+        return Scored(view.confidence, ~view.correct, weight)
+
+    if not sketch:
+        return Statistic(rows, None, blocks_of)
+
+    def total(rows):
+        return sketch_sums(rows, SKETCH_BINS, 0.0, 1.0)
+
+    return Statistic(rows, total, sketch_blocks)
+
+
+def _curve(
+    conclude: Any, sketch: bool = False, bound: Any = None, undefined: str = ""
+) -> Streaming:
+    return Streaming(confidence_ranking(sketch), conclude, bound if sketch else None, undefined)
+
+
+def check_rule(rule: str) -> Rule:
+    """The rule, if it is one."""
+    if rule not in ("mean", "trapezoid"):
+        raise InputError(f'rule is {rule!r}; choose "mean" or "trapezoid"')
+    return rule
+
+
+def check_share(name: str, share: float) -> None:
+    """Refuse what is no share."""
+    if not 0 < share <= 1:
+        raise InputError(f"{name} is {share}; give a share above 0 and at most 1")
+
+
+def _risk_bound(blocks: Blocks) -> Any:
+    xp = namespace(blocks)
+    start = blocks.before[0]
+    steps = harmonic(start, blocks.count)
+    return xp.sum(spread_within_blocks(blocks) * steps) / xp.sum(blocks.weight)
+
+
+def _joint_risk_bound(blocks: Blocks) -> Any:
+    xp = namespace(blocks)
+    return xp.sum(spread_within_blocks(blocks) * blocks.weight) / xp.sum(blocks.weight) ** 2
+
+
+def _auroc_bound(blocks: Blocks) -> Any:
+    xp = namespace(blocks)
+    wrong, right = xp.sum(blocks.hit), xp.sum(blocks.weight - blocks.hit)
+    return xp.sum(blocks.hit * (blocks.weight - blocks.hit)) / (2 * wrong * right)

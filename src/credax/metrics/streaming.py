@@ -1,0 +1,297 @@
+"""Metrics from batches: sums on the device, totals in float64 on the host, the same number.
+
+A metric is two steps. Its `Statistic` says what is kept of the rows: sums of fixed size, or, where
+rows must be sorted, one or two numbers a row. ``conclude`` makes the value of it. Metrics with the
+same statistic share it, so a `Collection` reads every batch once.
+"""
+
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache, partial, wraps
+from inspect import Parameter, Signature, signature
+from typing import Any, NamedTuple, Protocol
+
+import jax
+import numpy as np
+from jax.core import Tracer
+
+from credax.errors import InputError
+from credax.metrics.checks import Facts, check_shapes, facts_of, refuse
+from credax.metrics.weights import weighted_view
+
+
+def _as_it_is(state: Any) -> Any:
+    return state
+
+
+def _added(one: Any, other: Any) -> Any:
+    return jax.tree.map(np.add, one, other)
+
+
+class UndefinedMetric(UserWarning):
+    """A metric has no value for this data and is NaN; the message says why."""
+
+
+@dataclass(frozen=True)
+class Statistic:
+    """What a metric keeps of a batch.
+
+    ``rows(view, weight)`` gives arrays with the batch as leading axis; ``total(rows)`` adds them
+    up, and None keeps them as they are (a *gather*; the arrays then include ``weight``).
+    ``prepare`` is work that all metrics of the statistic share before they conclude, such as a
+    sort; ``merge`` joins the sums of two batches where adding them is not right.
+    """
+
+    rows: Callable[[Any, Any], Any]
+    total: Callable[[Any], Any] | None
+    prepare: Callable[[Any], Any] = _as_it_is
+    merge: Callable[[Any, Any], Any] = _added
+
+    def chunk(self, view: Any, weight: Any) -> Any:
+        """The state of one batch, on the device."""
+        rows = self.rows(view, weight)
+        return rows if self.total is None else self.total(rows)
+
+
+class State(NamedTuple):
+    """What has been seen: kept entries, and for each statistic its sums or its gathered chunks."""
+
+    entries: int
+    totals: tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class Streaming:
+    """One metric in its streaming form: ``init``, ``update``, ``merge``, ``finish``.
+
+    Calling it scores a whole prediction at once, inside a compiled program if need be.
+    ``bound(prepared)``, where there is one, says how far a sketch may be from the exact value.
+    ``undefined`` is the sentence for a value of NaN, which is a warning, or with ``refuses`` an
+    error (inside a compiled program neither can be raised, and NaN is what comes out).
+    """
+
+    statistic: Statistic
+    conclude: Callable[[Any], Any]
+    bound: Callable[[Any], Any] | None = None
+    undefined: str = "the metric is not defined for this data"
+    refuses: bool = False
+
+    def __call__(self, prediction: Any, y: Any = None, *, mask: Any = None, weight: Any = None):
+        """The metric of one prediction, a scalar array."""
+        y, mask, weight = _array(y), _array(mask), _array(weight)
+        traced = any(
+            isinstance(leaf, Tracer) for leaf in jax.tree.leaves((prediction, y, mask, weight))
+        )
+        if not traced:
+            check_shapes(prediction, y)
+        value, facts = _value(self, prediction, y, mask, weight)
+        if not traced:
+            refuse(facts, empty=True)
+            self._tell(value)
+        return value
+
+    def init(self) -> State:
+        """Nothing seen."""
+        return State(0, ())
+
+    def update(self, state: State, prediction: Any, y: Any = None, **options: Any) -> State:
+        """The state after one more batch; options are ``mask`` and ``weight``."""
+        return Collection({"": self}).update(state, prediction, y, **options)
+
+    def merge(self, one: State, other: State) -> State:
+        """The state after the batches of both."""
+        return Collection({"": self}).merge(one, other)
+
+    def finish(self, state: State) -> float:
+        """The metric of all batches, computed in float64."""
+        value = Collection({"": self}).finish(state)[""]
+        self._tell(value)
+        return value
+
+    def error_bound(self, state: State) -> float:
+        """How far `finish` may be from the exact value; 0 where the form is exact."""
+        return Collection({"": self}).error_bounds(state)[""]
+
+    def _tell(self, value: Any) -> None:
+        if not np.isnan(value):
+            return
+        if self.refuses:
+            raise InputError(self.undefined)
+        warnings.warn(self.undefined, UndefinedMetric, stacklevel=4)
+
+
+@dataclass(frozen=True)
+class Collection:
+    """Several metrics that read each batch once; values come by name.
+
+    >>> from credax import metrics
+    >>> both = Collection({"accuracy": metrics.accuracy.stream(), "ece": metrics.ece.stream()})
+    >>> from credax.prediction import ClassPrediction
+    >>> p = ClassPrediction.from_probs(np.array([[[0.8, 0.2], [0.8, 0.2]]]))
+    >>> state = both.update(both.init(), p, np.array([0, 1]))
+    >>> {name: round(value, 6) for name, value in both.finish(state).items()}
+    {'accuracy': 0.5, 'ece': 0.3}
+    """
+
+    streams: Mapping[str, Streaming]
+
+    @property
+    def statistics(self) -> tuple[Statistic, ...]:
+        """The different statistics of the metrics."""
+        return tuple(dict.fromkeys(stream.statistic for stream in self.streams.values()))
+
+    def init(self) -> State:
+        """Nothing seen."""
+        return State(0, ())
+
+    def update(
+        self, state: State, prediction: Any, y: Any = None, *, mask: Any = None, weight: Any = None
+    ) -> State:
+        """The state after one more batch."""
+        y, mask, weight = _array(y), _array(mask), _array(weight)
+        check_shapes(prediction, y)
+        facts, chunks = _chunks(self.statistics, prediction, y, mask, weight)
+        refuse(facts, empty=False)
+        pairs = zip(self.statistics, chunks, strict=True)
+        new = State(int(facts.entries), tuple(_host(s, chunk) for s, chunk in pairs))
+        return self.merge(state, new)
+
+    def merge(self, one: State, other: State) -> State:
+        """The state after the batches of both."""
+        if not one.totals or not other.totals:
+            return one if one.totals else other
+        zipped = zip(self.statistics, one.totals, other.totals, strict=True)
+        totals = tuple(a + b if s.total is None else s.merge(a, b) for s, a, b in zipped)
+        return State(one.entries + other.entries, totals)
+
+    def finish(self, state: State) -> dict[str, float]:
+        """The metrics of all batches, computed in float64; `notes` explains those that are NaN."""
+        prepared = self._prepared(state)
+        return {n: float(s.conclude(prepared[s.statistic])) for n, s in self.streams.items()}
+
+    def notes(self, values: Mapping[str, float]) -> dict[str, str]:
+        """Why values that are NaN are so, by name."""
+        return {n: self.streams[n].undefined for n, value in values.items() if np.isnan(value)}
+
+    def error_bounds(self, state: State) -> dict[str, float]:
+        """How far each value may be from the exact one; 0 for the exact forms."""
+        prepared = self._prepared(state)
+        return {
+            n: 0.0 if s.bound is None else float(s.bound(prepared[s.statistic]))
+            for n, s in self.streams.items()
+        }
+
+    def _prepared(self, state: State) -> dict[Statistic, Any]:
+        if not state.entries:
+            raise InputError(
+                "no row has been seen, or the mask drops all; update the state with data first"
+            )
+        with np.errstate(invalid="ignore", divide="ignore"):
+            return {
+                s: s.prepare(total if s.total is not None else _joined(total))
+                for s, total in zip(self.statistics, state.totals, strict=True)
+            }
+
+
+class StreamedMetric(Protocol):
+    """A metric as a function ``(prediction, y, *, mask, weight, ...)`` with its streaming form."""
+
+    __name__: str
+
+    def __call__(
+        self, prediction: Any, y: Any = None, *, mask: Any = None, weight: Any = None, **options
+    ) -> jax.Array:
+        """The metric of a prediction, a scalar array."""
+        ...
+
+    def stream(self, **options: Any) -> Streaming:
+        """The streaming form with these options."""
+        ...
+
+    def having(self, **options: Any) -> "StreamedMetric":
+        """The same metric with other defaults."""
+        ...
+
+
+def streamed(factory: Callable[..., Streaming]) -> StreamedMetric:
+    """Turn a function from options to a `Streaming` into a metric of ``(prediction, y)``.
+
+    The metric takes the options by keyword, and has ``metric.stream(**options)``.
+    """
+    return _bound(cache(factory), {})
+
+
+def _bound(factory: Callable[..., Streaming], defaults: dict[str, Any]) -> Any:
+    given = signature(factory).parameters
+    for name in defaults:
+        if name not in given:
+            raise InputError(f"{factory.__name__} has no option {name!r}; it has {list(given)}")
+
+    def stream(**options):
+        return factory(**(defaults | options))
+
+    @wraps(factory)
+    def metric(prediction, y=None, *, mask=None, weight=None, **options):
+        return stream(**options)(prediction, y, mask=mask, weight=weight)
+
+    attributes: dict[str, Any] = {
+        "stream": stream,
+        "having": lambda **options: _bound(factory, defaults | options),
+        "__signature__": _signature(given, defaults),
+        "__annotations__": {},
+    }
+    for name, attribute in attributes.items():
+        setattr(metric, name, attribute)
+    return metric
+
+
+def _signature(given: Mapping[str, Parameter], defaults: dict[str, Any]) -> Signature:
+    by_keyword = Parameter.KEYWORD_ONLY
+    parameters = [
+        Parameter("prediction", Parameter.POSITIONAL_OR_KEYWORD),
+        Parameter("y", Parameter.POSITIONAL_OR_KEYWORD, default=None),
+        *(p.replace(default=defaults.get(n, p.default)) for n, p in given.items()),
+        Parameter("mask", by_keyword, default=None),
+        Parameter("weight", by_keyword, default=None),
+    ]
+    return Signature(parameters)
+
+
+def _array(given: Any) -> Any:
+    return given if given is None or hasattr(given, "shape") else np.asarray(given)
+
+
+@partial(jax.jit, static_argnums=0)
+def _value(streaming: Streaming, prediction, y, mask, weight):
+    view, weight = weighted_view(prediction, y, mask, weight)
+    prepared = streaming.statistic.prepare(streaming.statistic.chunk(view, weight))
+    return streaming.conclude(prepared), facts_of(view, weight)
+
+
+@partial(jax.jit, static_argnums=0)
+def _chunks(statistics: tuple[Statistic, ...], prediction, y, mask, weight) -> tuple[Facts, Any]:
+    view, weight = weighted_view(prediction, y, mask, weight)
+    return facts_of(view, weight), tuple(s.chunk(view, weight) for s in statistics)
+
+
+def _host(statistic: Statistic, chunk: Any) -> Any:
+    if statistic.total is not None:
+        return jax.tree.map(lambda a: np.asarray(a, np.float64), chunk)
+    axes = chunk.weight.ndim
+    arrays = jax.tree.map(lambda a: np.asarray(a).reshape(-1, *a.shape[axes:]), chunk)
+    kept = arrays.weight > 0
+    if not kept.all():
+        arrays = jax.tree.map(lambda a: a[kept], arrays)
+    if (arrays.weight == 1).all():
+        # Rows that all count once need no memory for saying so.
+        arrays = arrays._replace(weight=np.broadcast_to(np.float32(1), arrays.weight.shape))
+    return (arrays,)
+
+
+def _joined(chunks: tuple[Any, ...]) -> Any:
+    def join(*parts):
+        joined = np.concatenate(parts)
+        return joined.astype(np.float64) if joined.dtype.kind == "f" else joined
+
+    return jax.tree.map(join, *chunks)
