@@ -73,7 +73,8 @@ class Repulsive(eqx.Module):
     scale: float | Callable[[Array], Array]
     drive: Callable[[Array], Array] | None = None
     period: int = 1
-    tie: Callable[[PyTree], PyTree] | None = None
+    shared: str | None = None
+    """Name of the parameters that all members share, such as a common last layer."""
 
     coupled = True
     shared_batches = True
@@ -91,8 +92,11 @@ class Repulsive(eqx.Module):
     def init(self, keys, x, strategy: Strategy) -> RepulsiveState:
         """Members initialised independently of how many there are."""
         states = strategy(lambda key, _: self.descent.init(key, x), keys, None)
-        if self.tie is not None:
-            params = self.tie(states.variables.params)
+        if self.shared is not None:
+            params = dict(states.variables.params)
+            params[self.shared] = jax.tree.map(
+                lambda leaf: jnp.broadcast_to(leaf[:1], leaf.shape), params[self.shared]
+            )
             states = states._replace(variables=states.variables._replace(params=params))
         count = len(keys)
         return RepulsiveState(states, jnp.zeros(count, jnp.int32), jnp.zeros(count))
@@ -156,7 +160,7 @@ class Repulsive(eqx.Module):
             gradient = jax.tree.map(jnp.add, gradient, shrink)
         else:
             gradient = self._mixed(embedding, push.scores, towards, shrink, cotangent)
-        gradient = self.tie_gradient(gradient)
+        gradient = self._tied(gradient, alive)
         ratio = self._ratio(embedding, towards, cotangent, state, time)
         info = {"loss": nll + penalty, "nll": nll, "ratio": ratio, **push.info}
         return gradient, embedding.carried, info
@@ -169,9 +173,17 @@ class Repulsive(eqx.Module):
         zero = jnp.zeros_like(embedding.outputs)
         return jax.tree.map(jnp.add, mixed, embedding.pullback(zero, cotangent))
 
-    def tie_gradient(self, gradient):
-        """Leaves that all members share get the mean of their gradients."""
-        return gradient if self.tie is None else self.tie(gradient)
+    def _tied(self, gradient, alive):
+        """Parameters that all members share follow the mean of the living members' gradients."""
+        if self.shared is None:
+            return gradient
+
+        def mean(leaf):
+            mask = alive.reshape(-1, *(1,) * (leaf.ndim - 1))
+            total = jnp.sum(jnp.where(mask, leaf, 0.0), axis=0, keepdims=True)
+            return jnp.broadcast_to(total / jnp.maximum(jnp.sum(alive), 1), leaf.shape)
+
+        return {**gradient, self.shared: jax.tree.map(mean, gradient[self.shared])}
 
     def _alone(self, keys, state, batch, strategy, alive, time):
         """A step between two pushes: the diagnostics are those of no push."""
@@ -198,7 +210,7 @@ class Repulsive(eqx.Module):
         penalty, shrink = self._penalty(variables.params)
         drive = 1.0 if self.drive is None else self.drive(time)
         gradient = jax.tree.map(lambda g, s: drive * (g + s), gradient, shrink)
-        return self.tie_gradient(gradient), carried, {"loss": nll + penalty, "nll": nll}
+        return self._tied(gradient, jnp.isfinite(nll)), carried, {"loss": nll + penalty, "nll": nll}
 
     def _likelihood(self, outputs, batch):
         """Each member's mean negative log-likelihood and its derivative by the outputs."""

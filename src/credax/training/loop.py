@@ -18,7 +18,7 @@ from credax.problem import Problem
 from credax.training.augment import check_augmentations
 from credax.training.config import Training
 from credax.training.describe import describe_run
-from credax.training.engine import choose_engine
+from credax.training.engine import build_program
 from credax.training.members import Shard, on_host
 from credax.training.program import (
     Carry,
@@ -32,7 +32,7 @@ from credax.training.program import (
 from credax.training.progress import Reporter, reporter_for
 from credax.training.run import RunFolder
 from credax.training.schedule import learning_rate_at
-from credax.training.supply import DeviceSupply, StreamSupply, narrow, should_stream
+from credax.training.supply import DeviceSupply, StreamSupply, narrow
 from credax.training.validation import Validation
 
 RECORDS = 200
@@ -83,9 +83,7 @@ def fit(
     key = jax.random.key(key) if isinstance(key, int) else key
     training.steps_per_epoch(len(data))
     dynamics = method.dynamics(problem, data, training)
-    strategy, dispatch = choose_engine(problem, dynamics, training, data, mesh)
-    streamed = should_stream(data, training.placement)
-    program = Program(problem, dynamics, strategy, training, len(data), dispatch, streamed, key)
+    program = build_program(problem, dynamics, training, data, key, mesh)
     run = None
     if folder is not None:
         run = RunFolder(folder, writes=jax.process_index() == 0)

@@ -73,7 +73,8 @@ class Shard(eqx.Module):
 
     def place(self, tree: Any, axis: str | None) -> Any:
         """Move arrays to the mesh: their leading axis along ``axis``, or a copy everywhere."""
-        return jax.device_put(tree, NamedSharding(self.mesh, PartitionSpec(axis)))
+        spec = PartitionSpec() if axis is None else PartitionSpec(axis)
+        return jax.device_put(tree, NamedSharding(self.mesh, spec))
 
     def check(self, members: int, batch_size: int) -> None:
         """Members and batches must divide evenly over the mesh."""

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int, Key, PyTree
 
+from credax.networks.convolution import using_implementation
 from credax.problem import Problem
 from credax.training.augment import augment
 from credax.training.config import Training
@@ -45,6 +46,7 @@ class Program(eqx.Module):
     dispatch: bool
     streamed: bool
     key: Key[Array, ""]
+    convolution: str = "auto"
 
     @property
     def per_epoch(self) -> int:
@@ -178,11 +180,12 @@ def initialise(program: Program, example: Rows) -> Carry:
 def advance(inputs: tuple[Program, Rows, Array, Array], carry: Carry) -> Carry:
     """Steps ``start`` to ``stop`` of every replica, in one loop; the old carry is given up."""
     program, rows, start, stop = inputs
-    if program.dispatch:
-        return program.step(carry, rows, start, start)
-    return jax.lax.fori_loop(
-        start, stop, lambda step, carry: program.step(carry, rows, step, start), carry
-    )
+    with using_implementation(program.convolution):
+        if program.dispatch:
+            return program.step(carry, rows, start, start)
+        return jax.lax.fori_loop(
+            start, stop, lambda step, carry: program.step(carry, rows, step, start), carry
+        )
 
 
 @eqx.filter_jit
