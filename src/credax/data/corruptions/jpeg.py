@@ -73,7 +73,9 @@ def _coded(plane: _Plane, table: Float[Array, "8 8"], multiple: int = _BLOCK) ->
     blocks = padded.reshape(rows, _BLOCK, columns, _BLOCK).transpose(0, 2, 1, 3)
     basis = _cosines()
     coefficients = jnp.einsum("ui,rcij,vj->rcuv", basis, blocks, basis)
-    quantised = jnp.round(coefficients / table) * table
+    # Integer coders keep eighths and round halves away from zero, where halves are not rare.
+    eighths = jnp.round(8.0 * jnp.abs(coefficients))
+    quantised = jnp.sign(coefficients) * jnp.floor((eighths / (8.0 * table)) + 0.5) * table
     blocks = jnp.einsum("ui,rcuv,vj->rcij", basis, quantised, basis)
     plane = blocks.transpose(0, 2, 1, 3).reshape(padded.shape)[:height, :width]
     return jnp.clip(jnp.round(plane + 128.0), 0.0, _WHITE)

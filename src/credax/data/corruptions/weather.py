@@ -31,8 +31,10 @@ def snow(key: Key[Array, ""], image: _Image, parameters) -> _Image:
     height, width, _ = image.shape
     # The last draw turns the streaks: a second call of the generator would double the compilation.
     draws = jax.random.normal(key, (height * width + 1,))
-    field = mean + deviation * draws[:-1].reshape(height, width)
-    field = _enlarged(field, jnp.maximum(zoom * proportion(image.shape), 1.0))
+    enlargement = jnp.maximum(zoom * proportion(image.shape), 1.0)
+    # As many flakes in a picture of any size: interpolation takes a third off the deviation.
+    deviation = deviation * jnp.where(zoom > 1, 2 / 3, 1.0) / jnp.where(enlargement > 1, 2 / 3, 1.0)
+    field = mean + deviation * _enlarged(draws[:-1].reshape(height, width), enlargement)
     flakes = jnp.where(field < threshold, 0.0, jnp.clip(field, 0.0, 1.0))
     flakes = _fall(height, 2 * radius * span(image.shape), sigma * span(image.shape)) @ flakes
     slope = jnp.tan(np.pi / 2 * (jax.scipy.stats.norm.cdf(draws[-1]) - 0.5))
