@@ -132,9 +132,9 @@ def _rows(x, kernel, padding):
     """
     rows, columns, inputs, outputs = kernel.shape
     (top, height), (left, width) = _geometry(x, kernel, 1, padding)
-    windows = jnp.concatenate([_shifted(x, j - left, width, 1, 2) for j in range(columns)], -1)
+    columns_in = [_shifted(x, j - left, width, 1, 2) for j in range(columns)]
     matrix = kernel.transpose(1, 2, 0, 3).reshape(columns * inputs, rows * outputs)
-    parts = jnp.split(_product(windows, matrix), rows, -1)
+    parts = jnp.split(_product(jnp.concatenate(columns_in, -1), matrix), rows, -1)
     return sum(_shifted(part, i - top, height, 1, 1) for i, part in enumerate(parts))
 
 
