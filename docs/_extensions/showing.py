@@ -28,6 +28,17 @@ class Table:
         return self._repr_markdown_()
 
 
+class Tables:
+    """Tables under bold headings."""
+
+    def __init__(self, tables: dict[str, list[dict[str, Any]]]):
+        self.tables = tables
+
+    def _repr_markdown_(self) -> str:
+        parts = [f"**{head}**\n\n{Table(rows)}" for head, rows in self.tables.items()]
+        return "\n\n".join(parts)
+
+
 class Page:
     """A whole HTML page inside this one."""
 
@@ -110,3 +121,31 @@ def _name(kind: Any) -> str:
 
 def _cell(value: Any) -> str:
     return str(value).replace("\n", " ").replace("|", "\\|")
+
+
+def draw_curves(axis: Any, x: Any, prediction: Any, split: Any, title: str = "") -> None:
+    """Members, mean and two deviations of a prediction on a line, and the rows it learned from."""
+    low, high = (prediction.mean + side * prediction.std for side in (-2, 2))
+    axis.fill_between(x[:, 0], low, high, color="C0", alpha=0.2, lw=0)
+    axis.plot(x[:, 0], prediction.members.T, color="C0", lw=0.5, alpha=0.6)
+    axis.plot(x[:, 0], prediction.mean, color="C0")
+    axis.scatter(split.x[:, 0], split.y, color="C1", s=6)
+    axis.set(title=title, ylim=(-6, 6))
+
+
+def gradient_cosine(posterior: Any, split: Any) -> float:
+    """Mean cosine between two members' input gradients of the true class's logit."""
+    import jax
+    import jax.numpy as jnp
+
+    problem = posterior.problem
+
+    def gradients(variables):
+        logit = lambda row, label: problem.outputs(variables, row[None])[0][0, label]  # noqa: E731
+        return jax.vmap(jax.grad(logit))(problem.prepare_inputs(split.x), split.y)
+
+    unit = jax.vmap(gradients)(posterior.variables)
+    unit = unit / jnp.linalg.norm(unit, axis=-1, keepdims=True)
+    count = len(unit)
+    total = jnp.einsum("ibd,jbd->ijb", unit, unit).mean(-1).sum()
+    return float((total - count) / (count * (count - 1)))

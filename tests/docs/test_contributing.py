@@ -104,6 +104,7 @@ def run(tree, *arguments):
 
 def test_the_guides_code_is_in_the_house_style(tree):
     changed = [METHOD, REGISTRY, ROWS, TEST]
+    run(tree, "ruff", "check", "--select", "I", "--fix", ROWS)
     run(tree, "ruff", "check", *changed)
     run(tree, "ruff", "format", "--check", *changed)
 
