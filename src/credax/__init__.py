@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from credax.likelihood import Gaussian as Gaussian
     from credax.likelihood import HeteroscedasticGaussian as HeteroscedasticGaussian
     from credax.methods.deep_ensemble import DeepEnsemble as DeepEnsemble
+    from credax.methods.feature_wgd import FeatureWGD as FeatureWGD
     from credax.methods.forde import FoRDE as FoRDE
     from credax.methods.function_svgd import FunctionSVGD as FunctionSVGD
     from credax.methods.function_wgd import FunctionWGD as FunctionWGD
@@ -71,6 +72,7 @@ __getattr__, __all__ = lazy_names(  # pyright: ignore[reportUnsupportedDunderAll
         "Single": "methods.single",
         "DeepEnsemble": "methods.deep_ensemble",
         "FoRDE": "methods.forde",
+        "FeatureWGD": "methods.feature_wgd",
         "LIT": "methods.lit",
         "WeightWGD": "methods.weight_wgd",
         "SVGD": "methods.svgd",

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from credax.methods.deep_ensemble import DeepEnsemble
+from credax.methods.feature_wgd import FeatureWGD
 from credax.methods.forde import FoRDE
 from credax.methods.function_svgd import FunctionSVGD
 from credax.methods.function_wgd import FunctionWGD
@@ -26,6 +27,7 @@ ROWS = {
     "single": Row(Single(), DeepEnsemble(members=2)),
     "deep-ensemble": Row(DeepEnsemble(members=4), DeepEnsemble(members=6)),
     "forde": Row(FoRDE(members=4)),
+    "feature-wgd": Row(FeatureWGD(members=4)),
     "lit": Row(LIT(members=4)),
     "weight-wgd": Row(WeightWGD(members=4)),
     "svgd": Row(SVGD(members=4)),

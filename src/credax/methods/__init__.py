@@ -36,6 +36,11 @@ REGISTRY = {
         "FunctionWGD",
         "repulsion of predictions (D'Angelo and Fortuin 2021)",
     ),
+    "feature-wgd": (
+        "credax.methods.feature_wgd",
+        "FeatureWGD",
+        "repulsion of features under a shared classifier (Yashima et al. 2022)",
+    ),
     "function-svgd": (
         "credax.methods.function_svgd",
         "FunctionSVGD",

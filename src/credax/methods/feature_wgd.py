@@ -1,4 +1,4 @@
-"""Wasserstein gradient descent in feature space (Yashima, Suzuki, Ishikawa, Sato, Kawakami 2022)."""
+"""Wasserstein gradient descent in feature space (Yashima et al. 2022)."""
 
 from dataclasses import dataclass
 from typing import ClassVar, Literal
@@ -40,7 +40,7 @@ class FeatureWGD(Ensemble):
     projection: int = 5
     """Directions along which members repel."""
     axes: Literal["trailing", "leading"] = "trailing"
-    """Least (the released code) or greatest eigenvalues of the likelihood gradients' Gram matrix."""
+    """Least (the released code) or greatest eigenvalues of the likelihood gradients' Gram."""
     bandwidth: Literal["squared_median", "median"] = "squared_median"
     """Median of squared distances over ln M, squared once more (the released code) or not."""
     repulsion_scale: Literal["batch", "data"] | float = "batch"
@@ -57,8 +57,8 @@ class FeatureWGD(Ensemble):
         layers = getattr(problem.network, "layers", None)
         if not isinstance(layers, Sequential):
             raise InputError(
-                f"the network is a {type(problem.network).__name__}, whose last layer is not known; "
-                "feature-wgd needs one of credax.networks"
+                f"the network is a {type(problem.network).__name__}, whose last layer is not "
+                "known; feature-wgd needs one of credax.networks"
             )
         head = layers.names[-1]
         space = Features(Body(layers), layers.layers[-1], _Split(head))

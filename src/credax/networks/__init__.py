@@ -26,5 +26,6 @@ from credax.networks.resnet import ResNet18 as ResNet18
 from credax.networks.resnet import ResNet20 as ResNet20
 from credax.networks.resnet import ResNet50 as ResNet50
 from credax.networks.resnet import WideResNet as WideResNet
+from credax.networks.sequential import Body as Body
 from credax.networks.sequential import Residual as Residual
 from credax.networks.sequential import Sequential as Sequential

@@ -39,9 +39,11 @@ class CNN:
     def __post_init__(self):
         channels = (self.channels,) if isinstance(self.channels, int) else tuple(self.channels)
         object.__setattr__(self, "channels", channels)
-        self._layers()
+        _ = self.layers  # a bad option is refused here, not at the first use
 
-    def _layers(self) -> Sequential:
+    @property
+    def layers(self) -> Sequential:
+        """The layers, the head last."""
         layers: list[Network] = []
         for width in self.channels:
             conv = Conv(width, initialiser="he", implementation=self.implementation)
@@ -52,11 +54,11 @@ class CNN:
 
     def init(self, key, x) -> Variables:
         """Variables for images shaped like ``x``."""
-        return self._layers().init(key, x)
+        return self.layers.init(key, x)
 
     def apply(self, variables, x, *, key=None, train=False):
         """Outputs ``[batch, outputs]``; there is no state."""
-        return self._layers().apply(variables, x, key=key, train=train)
+        return self.layers.apply(variables, x, key=key, train=train)
 
 
 @jax.tree_util.register_static
@@ -79,9 +81,11 @@ class LeNet5:
     def __post_init__(self):
         if self.pool not in _POOLS:
             raise unknown("pool", self.pool, _POOLS)
-        self._layers()
+        _ = self.layers  # a bad option is refused here, not at the first use
 
-    def _layers(self) -> Sequential:
+    @property
+    def layers(self) -> Sequential:
+        """The layers, the head last."""
         activation, pool = Activation(self.activation), _POOLS[self.pool](2)
         how = self.implementation
         return Sequential(
@@ -103,8 +107,8 @@ class LeNet5:
 
     def init(self, key, x) -> Variables:
         """Variables for images shaped like ``x``."""
-        return self._layers().init(key, x)
+        return self.layers.init(key, x)
 
     def apply(self, variables, x, *, key=None, train=False):
         """Outputs ``[batch, outputs]``; there is no state."""
-        return self._layers().apply(variables, x, key=key, train=train)
+        return self.layers.apply(variables, x, key=key, train=train)

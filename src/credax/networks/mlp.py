@@ -48,9 +48,11 @@ class MLP:
         object.__setattr__(self, "hidden", hidden)
         if self.norm is not None and self.norm not in _NORMS:
             raise unknown("norm", self.norm, _NORMS)
-        self._layers()
+        _ = self.layers  # a bad option is refused here, not at the first use
 
-    def _layers(self) -> Sequential:
+    @property
+    def layers(self) -> Sequential:
+        """The layers, the head last."""
         half = self.activation in ("relu", "leaky-relu", "gelu", "silu", "elu")
 
         def dense(features: int, initialiser: str) -> Dense:
@@ -73,8 +75,8 @@ class MLP:
 
     def init(self, key, x) -> Variables:
         """Variables for inputs shaped like ``x``."""
-        return self._layers().init(key, x)
+        return self.layers.init(key, x)
 
     def apply(self, variables, x, *, key=None, train=False):
         """Outputs ``[batch, outputs]`` and the new state."""
-        return self._layers().apply(variables, x, key=key, train=train)
+        return self.layers.apply(variables, x, key=key, train=train)

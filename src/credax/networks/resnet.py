@@ -152,9 +152,11 @@ class ResNet:
                 f"dropout is {self.dropout} in a {self.block} network; "
                 "it exists inside pre-activated blocks only, so set it to 0"
             )
-        self._layers()
+        _ = self.layers  # a bad option is refused here, not at the first use
 
-    def _layers(self) -> Sequential:
+    @property
+    def layers(self) -> Sequential:
+        """The layers, the head last."""
         parts = _Parts(self.norm, self.implementation)
         preactivated, channels = self.block == "preactivated", self.stem
         layers = [parts.conv(self.stem), *(() if preactivated else parts.activated())]
@@ -181,11 +183,11 @@ class ResNet:
 
     def init(self, key, x) -> Variables:
         """Variables for images shaped like ``x``."""
-        return self._layers().init(key, x)
+        return self.layers.init(key, x)
 
     def apply(self, variables, x, *, key=None, train=False):
         """Outputs ``[batch, outputs]`` and the new state of the norms."""
-        return self._layers().apply(variables, x, key=key, train=train)
+        return self.layers.apply(variables, x, key=key, train=train)
 
 
 def ResNet18(

@@ -62,13 +62,38 @@ class Sequential:
 
     def apply(self, variables, x, *, key=None, train=False):
         """The last layer's outputs and every layer's new state."""
+        return self.run(variables, x, len(self.layers), key, train)
+
+    def run(self, variables, x, count: int, key=None, train=False):
+        """The outputs of the first ``count`` layers and their new state."""
         state = {}
-        for index, (name, layer) in enumerate(zip(self.names, self.layers, strict=True)):
+        named = list(zip(self.names, self.layers, strict=True))[:count]
+        for index, (name, layer) in enumerate(named):
             inner = Variables(variables.params.get(name, {}), variables.state.get(name, {}))
             x, new = layer.apply(inner, x, key=_fold(key, index), train=train)
             if new:
                 state[name] = new
         return x, state
+
+
+@jax.tree_util.register_static
+@dataclass(frozen=True)
+class Body:
+    """All layers of a `Sequential` but the last, under the same names: its penultimate features."""
+
+    whole: Sequential
+    kind: ClassVar[str] = "body"
+
+    def init(self, key, x) -> Variables:
+        """The variables of all layers but the last."""
+        params, state = self.whole.init(key, x)
+        head = self.whole.names[-1]
+        drop = lambda tree: {name: value for name, value in tree.items() if name != head}  # noqa: E731
+        return Variables(drop(params), drop(state))
+
+    def apply(self, variables, x, *, key=None, train=False):
+        """The features, and the new state."""
+        return self.whole.run(variables, x, len(self.whole.layers) - 1, key, train)
 
 
 @jax.tree_util.register_static

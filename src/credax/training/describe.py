@@ -28,7 +28,7 @@ def describe_run(
     settings = dataclasses.asdict(training)
     return {
         **(config or {}),
-        "method": {"name": method.name, **dataclasses.asdict(method)},
+        "method": {"name": method.name, **describe_method(method)},
         "training": {name: value for name, value in settings.items() if name not in FREE},
         "problem": {
             "network": _name(problem.network),
@@ -39,6 +39,13 @@ def describe_run(
         "rows": fingerprint(data),
         "validation_rows": None if validation is None else fingerprint(validation),
     }
+
+
+def describe_method(method: Any) -> dict[str, Any]:
+    """A record's fields; what JSON cannot hold, such as a schedule, by its name."""
+    values = {field.name: getattr(method, field.name) for field in dataclasses.fields(method)}
+    plain = (str, int, float, type(None), list, tuple, dict)
+    return {k: v if isinstance(v, plain) else _name_of(v) for k, v in values.items()}
 
 
 def fingerprint(split: Split, most: int = 2**28) -> dict[str, Any]:
@@ -56,3 +63,8 @@ def _name(network: Any) -> str:
     text = repr(network)
     # Functions print their address, which differs from process to process.
     return text if " at 0x" not in text else type(network).__name__
+
+
+def _name_of(value: Any) -> str:
+    named = value if hasattr(value, "__qualname__") else type(value)
+    return f"{named.__module__}.{named.__qualname__}"

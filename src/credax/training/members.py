@@ -38,8 +38,9 @@ class Map(eqx.Module):
     at_once: int = 1
 
     def __call__(self, function, own, shared):
-        """`jax.lax.map` over groups."""
-        return jax.lax.map(lambda one: function(one, shared), own, batch_size=self.at_once)
+        """`jax.lax.map` over groups; members one by one are not batched at all."""
+        size = None if self.at_once == 1 else self.at_once
+        return jax.lax.map(lambda one: function(one, shared), own, batch_size=size)
 
 
 class Unroll(eqx.Module):
