@@ -6,9 +6,10 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from scipy.optimize import minimize
 
 from credax.calibration.inputs import chosen_logs, class_arrays, require_two_classes
-from credax.calibration.mixture_nll import minimise, mixture_nll, warn_if_undetermined
+from credax.calibration.mixture_nll import mixture_nll, warn_if_undetermined
 from credax.calibration.protocol import ApplyTo, check_apply_to
 from credax.prediction import ClassPrediction
 
@@ -73,16 +74,18 @@ def _fit_binary(name, prediction, y, free, apply_to) -> FittedBinary:
     """Fit ``(a, b, c) = parameters @ free``; the last parameter is the offset."""
     require_two_classes(prediction, name)
     logs, y = class_arrays(prediction, y, apply_to, name)
-    features = np.stack([logs[..., 1], -logs[..., 0], np.ones_like(logs[..., 0])])
+    features = np.stack([logs[1], -logs[0], np.ones_like(logs[0])])
     features = np.einsum("pf,fmn->pmn", free, features)
 
     def objective(parameters):
         odds = np.einsum("p,pmn->mn", parameters, features)
-        value, gradient = mixture_nll(np.stack([np.zeros_like(odds), odds], axis=-1), y)
-        return value, np.einsum("pmn,mn->p", features, gradient[..., 1])
+        value, gradient = mixture_nll(np.stack([np.zeros_like(odds), odds]), y)
+        return value, np.einsum("pmn,mn->p", features, gradient[1])
 
     start = np.append(np.ones(len(free) - 1), 0.0)
     bounds = [(0.0, None)] * (len(free) - 1) + [(None, None)]
-    a, b, c = (minimise(objective, start, bounds=bounds) @ free).tolist()
-    warn_if_undetermined(name, np.array([a, b]))
+    options = {"maxiter": 2000, "ftol": 1e-15, "gtol": 1e-10}
+    best = minimize(objective, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
+    warn_if_undetermined(name, y, 2, float(best.fun))
+    a, b, c = (best.x @ free).tolist()
     return FittedBinary(a, b, c, apply_to)

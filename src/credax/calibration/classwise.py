@@ -16,7 +16,7 @@ from jaxtyping import Array, Float, Int
 from credax.calibration.inputs import chosen_probs, require_classes
 from credax.calibration.protocol import ApplyTo
 from credax.errors import InputError
-from credax.metrics import check
+from credax.metrics.checks import check
 from credax.prediction import ClassPrediction
 
 # A probability kept as a logarithm comes back a few roundings off; within these it is on the edge.

@@ -14,7 +14,7 @@ from credax.calibration.rank import as_alpha
 from credax.calibration.sets import APS, RAPS, Threshold
 from credax.calibration.temperature import Temperature
 from credax.errors import InputError, unknown
-from credax.metrics import check
+from credax.metrics.checks import check
 from credax.prediction import ClassPrediction
 
 CLASS_SCORES = {"threshold": Threshold, "aps": APS, "raps": RAPS}

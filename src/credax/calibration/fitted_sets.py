@@ -12,7 +12,7 @@ from credax.calibration.inputs import check_unlabelled, require_classes
 from credax.calibration.protocol import as_key
 from credax.calibration.temperature import FittedTemperature
 from credax.errors import InputError
-from credax.metrics import check
+from credax.metrics.checks import check
 from credax.prediction import ClassPrediction
 
 

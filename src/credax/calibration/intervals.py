@@ -11,7 +11,7 @@ from credax.calibration.inputs import as_columns, check_unlabelled, require_numb
 from credax.calibration.rank import as_alpha, exact
 from credax.calibration.recalibrated import RecalibratedPrediction
 from credax.errors import InputError
-from credax.metrics import check
+from credax.metrics.checks import check
 from credax.prediction import GaussianPrediction
 
 Regression = GaussianPrediction | RecalibratedPrediction

@@ -1,4 +1,4 @@
-"""Distribution function, quantiles and partial moments of a mixture of Gaussians in float64.
+"""Distribution function, density, quantiles and moments of a mixture of Gaussians in float64.
 
 `GaussianPrediction` works in the dtype it holds; a recalibrated tail needs more digits, and many
 levels at once, so both are here, on the host or in a scope of jax's double precision.
@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.scipy.special import ndtr, ndtri
 from jaxtyping import Float
+from scipy.special import logsumexp
 from scipy.special import ndtr as host_ndtr
 
 from credax.prediction import GaussianPrediction
@@ -25,6 +26,16 @@ def mixture_cdf(
     means = np.asarray(prediction.means, np.float64)
     deviations = np.sqrt(np.asarray(prediction.variances, np.float64))
     return host_ndtr((y - means) / deviations).mean(axis=0)
+
+
+def mixture_log_density(
+    prediction: GaussianPrediction, y: Float[np.ndarray, "batch targets"]
+) -> Float[np.ndarray, "batch targets"]:
+    """The logarithm of the mixture's density at ``y``, target by target."""
+    variances = np.asarray(prediction.variances, np.float64)
+    squares = np.square(y - np.asarray(prediction.means, np.float64)) / variances
+    each = -0.5 * (np.log(2 * np.pi * variances) + squares)
+    return logsumexp(each, axis=0) - np.log(len(each))
 
 
 def mixture_quantiles(

@@ -11,7 +11,7 @@ from credax.calibration.isotonic import pool_adjacent_violators
 from credax.calibration.mixture_law import mixture_cdf
 from credax.calibration.recalibrated import RecalibratedPrediction
 from credax.errors import InputError
-from credax.metrics import check
+from credax.metrics.checks import check
 from credax.prediction import GaussianPrediction
 
 # Beyond eight standard deviations double precision cannot tell two targets apart.

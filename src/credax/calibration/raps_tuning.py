@@ -10,7 +10,7 @@ from credax.calibration.protocol import as_key, generator
 from credax.calibration.rank import conformal_quantile
 from credax.calibration.sets import RAPS, class_ranks
 from credax.errors import InputError
-from credax.metrics import check
+from credax.metrics.checks import check
 from credax.prediction import ClassPrediction
 
 

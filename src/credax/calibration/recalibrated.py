@@ -9,7 +9,12 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from credax.calibration.inputs import as_columns
-from credax.calibration.mixture_law import mixture_cdf, mixture_quantiles, partial_moments
+from credax.calibration.mixture_law import (
+    mixture_cdf,
+    mixture_log_density,
+    mixture_quantiles,
+    partial_moments,
+)
 from credax.calibration.protocol import as_key
 from credax.errors import InputError
 from credax.prediction import GaussianPrediction
@@ -58,19 +63,12 @@ class RecalibratedPrediction(eqx.Module):
     def log_prob(self, y: Float[Array, "batch *targets"]) -> Float[Array, " batch"]:
         """``Σ_targets log f(y) + log R'(F(y))``; the slopes of ``R`` are those of its lines."""
         targets = self._targets(y)
-        levels, total = mixture_cdf(self.base, targets), 0.0
+        levels, density = mixture_cdf(self.base, targets), mixture_log_density(self.base, targets)
         for t in self._each:
-            one = GaussianPrediction(
-                self.base.means[..., t, None], self.base.variances[..., t, None]
-            )
             slope = np.diff(self.after[t]) / np.diff(self.before[t])
             where = np.searchsorted(self.before[t], levels[:, t]).clip(1, len(slope)) - 1
-            total = (
-                total
-                + one.log_prob(jnp.asarray(targets[:, t]))
-                + jnp.log(jnp.asarray(slope[where]))
-            )
-        return jnp.asarray(total)
+            density[:, t] += np.log(slope[where])
+        return jnp.asarray(density.sum(axis=1))
 
     @property
     def mean(self) -> Array:

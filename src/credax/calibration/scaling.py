@@ -9,7 +9,8 @@ import numpy as np
 from jaxtyping import Float
 
 from credax.calibration.inputs import chosen_logs, class_arrays, require_classes
-from credax.calibration.mixture_nll import minimise, mixture_nll, warn_if_undetermined
+from credax.calibration.lbfgs import lbfgs
+from credax.calibration.mixture_nll import mixture_nll, warn_if_undetermined
 from credax.calibration.odir import Penalty, choose_penalty, fit_matrix
 from credax.calibration.protocol import ApplyTo, check_apply_to
 from credax.errors import InputError
@@ -57,17 +58,18 @@ class Vector(eqx.Module):
         """Weights and biases for labels ``y`` ``[batch]``; ``key`` is not needed."""
         del key
         logs, y = class_arrays(prediction, y, self.apply_to, "'vector'")
-        z, classes = _inputs(logs, "centred", np), logs.shape[-1]
+        z, classes = _inputs(logs, "centred", np, axis=0), len(logs)
 
         def objective(parameters):
             weight, bias = np.split(parameters, 2)
-            value, gradient = mixture_nll(z * weight + bias, y)
+            value, gradient = mixture_nll(z * weight[:, None, None] + bias[:, None, None], y)
             return value, np.concatenate(
-                [np.einsum("mnk,mnk->k", gradient, z), gradient.sum(axis=(0, 1))]
+                [np.einsum("kmn,kmn->k", gradient, z), gradient.sum(axis=(1, 2))]
             )
 
-        weight, bias = np.split(minimise(objective, np.repeat([1.0, 0.0], classes)), 2)
-        warn_if_undetermined("'vector'", weight)
+        found, loss = lbfgs(objective, np.repeat([1.0, 0.0], classes))
+        warn_if_undetermined("'vector'", y, classes, loss)
+        weight, bias = np.split(found, 2)
         return AffineScaling(weight, bias, "centred", (0.0, 0.0), self.apply_to)
 
 
@@ -90,7 +92,7 @@ class Matrix(eqx.Module):
         """Weights and biases for labels ``y`` ``[batch]``; ``key`` draws the folds."""
         logs, y = class_arrays(prediction, y, self.apply_to, "'matrix'")
         penalty = (self.off_diagonal, self.bias)
-        if logs.shape[-1] <= _MOST_CLASSES_WITHOUT_PENALTY:
+        if len(logs) <= _MOST_CLASSES_WITHOUT_PENALTY:
             penalty = (self.off_diagonal or 0.0, self.bias or 0.0)
         return _fit_affine("'matrix'", logs, y, "centred", penalty, self.apply_to, key)
 
@@ -120,16 +122,16 @@ class Dirichlet(eqx.Module):
 
 
 def _fit_affine(name, logs, y, inputs: Inputs, penalty, apply_to, key) -> AffineScaling:
-    z = _inputs(logs, inputs, np)
+    z = _inputs(logs, inputs, np, axis=0)
     chosen: Penalty = choose_penalty(z, y, penalty, key)
-    weight, bias = fit_matrix(z, y, chosen)
-    warn_if_undetermined(name, weight)
-    return AffineScaling(weight, bias, inputs, chosen, apply_to)
+    found, loss = fit_matrix(z, y, chosen)
+    warn_if_undetermined(name, y, len(z), loss)
+    return AffineScaling(found[:, :-1], found[:, -1], inputs, chosen, apply_to)
 
 
-def _inputs(logs: Any, inputs: Inputs, xp: Any) -> Any:
+def _inputs(logs: Any, inputs: Inputs, xp: Any, axis: int = -1) -> Any:
     if inputs == "centred":
-        return logs - xp.mean(logs, axis=-1, keepdims=True)
+        return logs - xp.mean(logs, axis=axis, keepdims=True)
     return xp.maximum(logs, _LOG_CLIP)
 
 

@@ -8,10 +8,9 @@ import equinox as eqx
 import jax
 import numpy as np
 from jaxtyping import Float, Int
-from scipy.special import logsumexp
 
 from credax.calibration.inputs import chosen_logs, class_arrays, require_classes
-from credax.calibration.mixture_nll import mixture_nll
+from credax.calibration.mixture_nll import label_entries, log_softmax, mixture_nll, shares
 from credax.calibration.protocol import ApplyTo, CalibrationWarning, check_apply_to, generator
 from credax.errors import InputError
 from credax.prediction import ClassPrediction
@@ -60,8 +59,7 @@ class Temperature(eqx.Module):
                 CalibrationWarning,
                 stacklevel=2,
             )
-        classes = logs.shape[-1]
-        return FittedTemperature(temperature, error, at_bound, classes, self.apply_to)
+        return FittedTemperature(temperature, error, at_bound, len(logs), self.apply_to)
 
 
 class FittedTemperature(eqx.Module):
@@ -112,27 +110,28 @@ def nll_after_temperature(
         fold = rng.permutation(len(y)) % folds
         for held in range(folds):
             own, rest = fold == held, fold != held
-            temperature = solve(logs[:, rest], y[rest])[0]
-            total += own.sum() * mixture_nll(logs[:, own] / temperature, y[own])[0]
+            temperature = solve(logs[..., rest], y[rest])[0]
+            total += own.sum() * mixture_nll(logs[..., own] / temperature, y[own])[0]
     return float(total / (repeats * len(y)))
 
 
 def solve(
-    logs: Float[np.ndarray, "members batch classes"], y: Int[np.ndarray, " batch"]
+    logs: Float[np.ndarray, "classes members batch"], y: Int[np.ndarray, " batch"]
 ) -> tuple[float, float, bool]:
     """The best temperature, its standard error and whether it is a bound."""
-    logs = logs - logs.max(axis=-1, keepdims=True)
+    logs = logs - logs.max(axis=0)
+    several = logs.shape[1] > 1
     low, inverse, high = 1 / HIGHEST, 1.0, 1 / LOWEST
     if not np.any(logs):
         return 1.0, math.inf, False  # uniform rows: no temperature changes them
-    grid = np.geomspace(low, high, _GRID) if len(logs) > 1 else np.array([low, high])
+    grid = np.geomspace(low, high, _GRID) if several else np.array([low, high])
     at = [_derivatives(inverse, logs, y) for inverse in grid]
     values = [value for value, _, _ in at]
     if at[-1][1] <= 0 and values[-1] <= min(values):
         return LOWEST, math.inf, True
     if at[0][1] >= 0 and values[0] <= min(values):
         return HIGHEST, math.inf, True
-    if len(logs) > 1:
+    if several:
         best = int(np.argmin(values))
         inverse = grid[best]
         low, high = grid[max(best - 1, 0)], grid[min(best + 1, _GRID - 1)]
@@ -163,15 +162,11 @@ def _derivatives(inverse, logs, y):
     With ``g_m = z_my - E_m[z]`` and ``w_m`` the members' shares in the label's probability:
     ``-mean Σ w g`` and ``-mean (Σ w (g² - Var_m[z]) - (Σ w g)²)``.
     """
-    scaled = inverse * logs
-    normaliser = logsumexp(scaled, axis=-1)
-    probs = np.exp(scaled - normaliser[..., None])
-    mean = np.sum(probs * logs, axis=-1)
-    variance = np.sum(probs * np.square(logs - mean[..., None]), axis=-1)
-    label = np.take_along_axis(logs, y[None, :, None], axis=-1)[..., 0]
-    log_label = inverse * label - normaliser
-    total = logsumexp(log_label, axis=0)
-    share, gain = np.exp(log_label - total), label - mean
+    scaled, probs = log_softmax(inverse * logs)
+    mean = np.einsum("kmn,kmn->mn", probs, logs)
+    variance = np.einsum("kmn,kmn->mn", probs, np.square(logs - mean))
+    share, total = shares(label_entries(scaled, y))
+    gain = label_entries(logs, y) - mean
     slope = np.sum(share * gain, axis=0)
     second = np.mean(slope**2 - np.sum(share * (gain**2 - variance), axis=0))
-    return np.log(len(logs)) - np.mean(total), -np.mean(slope), second
+    return np.log(logs.shape[1]) - np.mean(total), -np.mean(slope), second

@@ -10,7 +10,7 @@ from jaxtyping import Float
 from credax.calibration.inputs import as_columns, require_numbers
 from credax.calibration.protocol import ApplyTo, check_apply_to
 from credax.errors import InputError
-from credax.metrics import check
+from credax.metrics.checks import check
 from credax.prediction import GaussianPrediction
 
 
