@@ -5,6 +5,7 @@ described once, under the shortest of its public names.
 """
 
 import inspect
+import pkgutil
 from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
@@ -24,9 +25,10 @@ def public_names(package: ModuleType) -> list[str]:
 
 
 def packages() -> list[ModuleType]:
-    """credax itself and its public rooms, in the order of ``credax.__all__``."""
-    found = [getattr(credax, name) for name in credax.__all__]
-    return [credax, *(each for each in found if isinstance(each, ModuleType))]
+    """credax itself and all its rooms but the command line, which has no names for users."""
+    found = pkgutil.walk_packages(credax.__path__, "credax.")
+    names = [each.name for each in found if each.ispkg and each.name != "credax.cli"]
+    return [credax, *map(import_module, names)]
 
 
 def entries(package: ModuleType) -> list[tuple[str, Any]]:
