@@ -214,7 +214,7 @@ SUITES: dict[str, tuple[str, ...]] = {
 def names(suite: str | None = None) -> tuple[str, ...]:
     """The names of all corruptions, or of those in a suite, in the order of a table.
 
-    Suites: "standard" (the 15 published main ones and 4 extra), "main", "fast" (the nine cheapest,
+    Suites: "standard" (the 15 published main ones and 4 extra), "main", "fast" (nine simple ones,
     for experiments on a processor) and "digits" (six for 8 by 8 digits, with their own strengths).
 
     >>> names("fast")[:2], len(names("standard")), names("digits")[0]
