@@ -26,7 +26,7 @@ def public_names(package: ModuleType) -> list[str]:
 
 def packages() -> list[ModuleType]:
     """credax itself and all its rooms but the command line, which has no names for users."""
-    found = pkgutil.walk_packages(credax.__path__, "credax.")
+    found = pkgutil.iter_modules(credax.__path__, "credax.")
     names = [each.name for each in found if each.ispkg and each.name != "credax.cli"]
     return [credax, *map(import_module, names)]
 
