@@ -176,6 +176,9 @@ def test_split_keeps_units_targets_and_standardisation():
     assert [cell for cell, _ in cells] == [
         ("contrast", 0), ("contrast", 5), ("digits/contrast", 0), ("digits/contrast", 5)
     ]  # fmt: skip
+    one = list(corrupted(split, describe("contrast"), (5,), key=3))
+    assert one[0][0] == ("contrast", 5)
+    assert np.array_equal(one[0][1].x, cells[1][1].x)
     for (kind, severity), changed in cells:
         assert changed.inputs is inputs
         assert np.array_equal(changed.y, split.y)

@@ -78,7 +78,7 @@ def corrupt(
 
 def corrupted(
     split: Split,
-    kinds: str | Iterable[str | Corruption] = "standard",
+    kinds: str | Corruption | Iterable[str | Corruption] = "standard",
     severities: Iterable[int] = SEVERITIES,
     key: int | Key[Array, ""] = 0,
     *,
@@ -196,9 +196,11 @@ def _check_pictures(x: np.ndarray, record: Corruption) -> None:
         )
 
 
-def _records(kinds: str | Iterable[str | Corruption], shape: tuple[int, ...]) -> list[Corruption]:
+def _records(
+    kinds: str | Corruption | Iterable[str | Corruption], shape: tuple[int, ...]
+) -> list[Corruption]:
     if isinstance(kinds, str) and kinds in registry.SUITES:
         suite = [registry.describe(name) for name in registry.names(kinds)]
         return [record for record in suite if not record.coloured or shape[-1] > 1]
-    several = [kinds] if isinstance(kinds, str) else kinds
+    several = [kinds] if isinstance(kinds, str | Corruption) else kinds
     return [registry.describe(kind) if isinstance(kind, str) else kind for kind in several]
