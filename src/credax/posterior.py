@@ -1,6 +1,7 @@
 """What fitting returns: something that predicts, draws members, and can be kept on disk."""
 
 import dataclasses
+import math
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
@@ -17,7 +18,8 @@ from credax.prediction import Prediction, concatenate
 from credax.problem import Problem, check_inputs
 from credax.standardise import Standardise
 
-PREDICTION_BATCH = 512
+LARGEST_BATCH = 512
+BATCH_ENTRIES = 2**22
 
 
 @runtime_checkable
@@ -27,7 +29,7 @@ class Posterior(Protocol):
     problem: Problem
 
     def predict(
-        self, x, *, key: Key[Array, ""] | None = None, batch_size: int = PREDICTION_BATCH
+        self, x, *, key: Key[Array, ""] | None = None, batch_size: int | None = None
     ) -> Prediction:
         """The mixture prediction for raw inputs."""
         ...
@@ -72,12 +74,16 @@ class Population(eqx.Module):
         indices = tuple(self.indices[i] for i in rows)
         return dataclasses.replace(self, variables=variables, indices=indices)
 
-    def predict(self, x, *, key=None, batch_size: int = PREDICTION_BATCH) -> Prediction:
+    def predict(self, x, *, key=None, batch_size: int | None = None) -> Prediction:
         """The mixture prediction for raw inputs ``[batch, ...]``, in batches of ``batch_size``.
 
-        The result does not depend on ``batch_size`` (to rounding); ``key`` is not needed.
+        The result does not depend on ``batch_size`` (to rounding); by default it is at most 512 and
+        smaller for many members or large inputs, which bounds the memory. ``key`` is not needed.
         """
         x = self._check(x)
+        if batch_size is None:
+            entries = self.num_members * max(1, math.prod(self.input_shape))
+            batch_size = max(16, min(LARGEST_BATCH, BATCH_ENTRIES // entries))
         if batch_size < 1:
             raise InputError(f"batch_size is {batch_size}; it must be at least 1")
         size = min(batch_size, len(x))

@@ -20,8 +20,8 @@ _CLASSES_10 = (
     "airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"
 )  # fmt: skip
 
-_UNITS_10 = ((0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616))
-_UNITS_100 = ((0.5071, 0.4865, 0.4409), (0.2673, 0.2564, 0.2762))
+UNITS_10 = ((0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616))
+UNITS_100 = ((0.5071, 0.4865, 0.4409), (0.2673, 0.2564, 0.2762))
 
 _Batch = tuple[np.ndarray, np.ndarray]
 
@@ -38,7 +38,7 @@ def read_cifar10(place: Path) -> Dataset:
         parse = _parse_binary if ending else _parse_pickle
         batches = [parse(archive.need(files, s + ending, place), place / s, 1) for s in stems]
         train, test = _join(batches[:-1]), batches[-1]
-    return _dataset("cifar10", train, test, _CLASSES_10, _UNITS_10)
+    return _dataset("cifar10", train, test, _CLASSES_10, UNITS_10)
 
 
 def read_cifar100(place: Path) -> Dataset:
@@ -59,7 +59,7 @@ def read_cifar100(place: Path) -> Dataset:
     if not isinstance(classes, list) or [type(name) for name in classes] != [bytes] * 100:
         raise InputError(f"{place} does not name 100 fine classes; get the published archive again")
     class_names = tuple(name.decode("latin1") for name in classes)
-    return _dataset("cifar100", train, test, class_names, _UNITS_100)
+    return _dataset("cifar100", train, test, class_names, UNITS_100)
 
 
 def find(

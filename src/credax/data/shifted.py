@@ -67,13 +67,13 @@ class _Published:
 
 
 _PUBLISHED = {
-    "cifar10-c": _Published("CIFAR-10-C", 10, *cifar._UNITS_10),
-    "cifar100-c": _Published("CIFAR-100-C", 100, *cifar._UNITS_100),
+    "cifar10-c": _Published("CIFAR-10-C", 10, *cifar.UNITS_10),
+    "cifar100-c": _Published("CIFAR-100-C", 100, *cifar.UNITS_100),
     "tiny-imagenet-c": _Published(
         "Tiny-ImageNet-C",
         200,
-        tiny_imagenet._MEAN,
-        tiny_imagenet._DEVIATION,
+        tiny_imagenet.MEAN,
+        tiny_imagenet.DEVIATION,
         "<kind>/<severity>/<class>/*.JPEG",
     ),
 }

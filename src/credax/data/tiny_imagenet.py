@@ -13,8 +13,8 @@ from credax.errors import InputError
 
 SIDE = 64
 # Published for bytes; everything else here is published for pixels in [0, 1].
-_MEAN = np.array([122.4786, 114.2755, 101.3963]) / images.WHITE
-_DEVIATION = np.array([70.4924, 68.5679, 71.8127]) / images.WHITE
+MEAN = np.array([122.4786, 114.2755, 101.3963]) / images.WHITE
+DEVIATION = np.array([70.4924, 68.5679, 71.8127]) / images.WHITE
 _FOLDER = "tiny-imagenet-200"
 _TRAIN = re.compile(r"(?:^|/)train/(n\d+)/images/([^/]+\.JPEG)$")
 _TEST = re.compile(r"(?:^|/)val/images/([^/]+\.JPEG)$")
@@ -54,7 +54,7 @@ def read(place: Path, *, classes: int | None = None, size: int = SIDE) -> Datase
         elif (hit := _TEST.search(name)) and annotated.get(hit[1]) in number:
             test[name] = number[annotated[hit[1]]]
     words = _words(texts.get("words.txt", b""))
-    inputs = images.units(_MEAN, _DEVIATION)
+    inputs = images.units(MEAN, DEVIATION)
     return Dataset(
         "tiny-imagenet",
         Split(*_pictures(place, train, size), inputs),
