@@ -35,7 +35,9 @@ def test_isotonic_hand_value():
 def test_isotonic_equals_scikit_learn(float64):
     p, y = overconfident(rows=400, classes=4)
     p = ClassPrediction(np.asarray(p.log_probs, np.float64))
-    test = ClassPrediction(np.asarray(overconfident(rows=200, classes=4, seed=9)[0].log_probs, float))
+    test = ClassPrediction(
+        np.asarray(overconfident(rows=200, classes=4, seed=9)[0].log_probs, float)
+    )
     fitted = Isotonic().fit(p, y)
     own, new = np.asarray(p.probs), np.asarray(test.probs)
     expected = np.stack(
@@ -171,7 +173,9 @@ def test_application_can_be_compiled():
     p, y = overconfident()
     for calibrator in (Histogram(), Isotonic(), BBQ()):
         fitted = calibrator.fit(p, y)
-        np.testing.assert_allclose(jax.jit(lambda q, f=fitted: f(q).probs)(p), fitted(p).probs, atol=1e-6)
+        np.testing.assert_allclose(
+            jax.jit(lambda q, f=fitted: f(q).probs)(p), fitted(p).probs, atol=1e-6
+        )
 
 
 def test_members_are_pooled_and_kept():

@@ -33,7 +33,9 @@ def test_variance_scaling_maximises_the_moment_matched_likelihood():
     p, y = regression(members=3, seed=2)
     scale = float(VarianceScaling().fit(p, y).scale[0])
     mean, std = np.asarray(p.mean, np.float64), np.asarray(p.std, np.float64)
-    loss = [-stats.norm.logpdf(y, mean, s * std).mean() for s in (scale * 0.98, scale, scale * 1.02)]
+    loss = [
+        -stats.norm.logpdf(y, mean, s * std).mean() for s in (scale * 0.98, scale, scale * 1.02)
+    ]
     assert loss[1] < min(loss[0], loss[2])
 
 
@@ -60,7 +62,9 @@ def test_variance_scaling_of_the_mixture_and_of_several_targets():
 def test_quantiles_and_partial_moments_of_a_mixture():
     means, variances = np.array([[1.0], [3.0]]), np.array([[0.5], [1.5]])
     found = mixture_quantiles(means, variances, np.array([0.05, 0.5, 0.95]))[:, 0]
-    np.testing.assert_allclose(found, [0.0597977765110738, np.sqrt(3), 4.569575264016163], atol=1e-12)
+    np.testing.assert_allclose(
+        found, [0.0597977765110738, np.sqrt(3), 4.569575264016163], atol=1e-12
+    )
 
     def density(t):
         return np.mean(stats.norm.pdf(t, means[:, 0], np.sqrt(variances[:, 0])))
@@ -92,7 +96,9 @@ def test_recalibration_makes_held_out_levels_uniform(members):
     test, truth = regression(rows=2000, members=members, true_scale=2.5, seed=7)
     assert stats.kstest(np.asarray(test.cdf(truth)), "uniform").pvalue < 1e-6
     after = QuantileRecalibration().fit(p, y)(test)
-    assert stats.kstest(np.asarray(after.cdf(truth)), "uniform").statistic < 1.95 * np.sqrt(2 / 2000)
+    assert stats.kstest(np.asarray(after.cdf(truth)), "uniform").statistic < 1.95 * np.sqrt(
+        2 / 2000
+    )
     for level in (0.5, 0.9):
         low, high = after.interval(level)
         inside = np.mean((low <= truth) & (truth <= high))
@@ -112,7 +118,9 @@ def recalibrated(float64):
     base = GaussianPrediction(
         jnp.array([[[0.0], [1.0]], [[2.0], [-1.0]]]), jnp.array([[[1.0], [0.5]], [[0.3], [2.0]]])
     )
-    return RecalibratedPrediction(base, (np.array([0, 0.2, 0.7, 1]),), (np.array([0, 0.5, 0.6, 1]),))
+    return RecalibratedPrediction(
+        base, (np.array([0, 0.2, 0.7, 1]),), (np.array([0, 0.5, 0.6, 1]),)
+    )
 
 
 def test_recalibrated_law_is_consistent(recalibrated):

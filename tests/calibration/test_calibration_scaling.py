@@ -68,7 +68,9 @@ def test_vector_recovers_a_planted_map():
     assert_explains_no_more_than_chance(fitted(p), truth, y, freedom=5)
 
 
-@pytest.mark.parametrize(("calibrator", "centred"), [(Matrix(), True), (Dirichlet(0.0, 0.0), False)])
+@pytest.mark.parametrize(
+    ("calibrator", "centred"), [(Matrix(), True), (Dirichlet(0.0, 0.0), False)]
+)
 def test_matrix_maps_recover_a_planted_map(calibrator, centred):
     weight = np.array([[0.8, 0.2, -0.1], [0.0, 0.6, 0.3], [-0.2, 0.1, 1.1]])
     bias = np.array([0.3, -0.3, 0.0])
@@ -113,7 +115,7 @@ def test_penalised_optimum_is_stationary():
 
 
 def test_penalty_is_chosen_by_held_out_likelihood():
-    """Labels that only a diagonal map explains: hard penalty off the diagonal; free bias if needed."""
+    """The true map is a shift: off the diagonal the penalty is hard, on the bias it is soft."""
     p, y, _ = planted(np.eye(3), np.array([1.5, -1.5, 0.0]), centred=False, seed=3)
     p, y = p.select(slice(0, 300)), y[:300]
     z = np.ascontiguousarray(np.moveaxis(np.asarray(p.log_probs, np.float64), -1, 0))

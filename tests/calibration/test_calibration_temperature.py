@@ -16,7 +16,9 @@ def test_hand_value():
     p = ClassPrediction.from_logits(np.array([[[2.0, 0.0]] * 4], np.float32))
     fitted = Temperature().fit(p, np.array([0, 0, 0, 1]))
     assert fitted.temperature == pytest.approx(2 / np.log(3), rel=1e-7)
-    assert float(nll(fitted(p), np.array([0, 0, 0, 1]))) == pytest.approx(0.5623351446188083, abs=1e-6)
+    assert float(nll(fitted(p), np.array([0, 0, 0, 1]))) == pytest.approx(
+        0.5623351446188083, abs=1e-6
+    )
 
 
 def test_hand_value_in_double_precision(float64):
