@@ -9,7 +9,8 @@ import sys
 import textwrap
 from collections.abc import Iterable
 from itertools import pairwise
-from typing import Annotated, Any, get_args, get_origin
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 
 class Table:
@@ -113,10 +114,16 @@ def _default(field: dataclasses.Field) -> str:
 
 
 def _name(kind: Any) -> str:
+    parts = get_args(kind)
     if get_origin(kind) is Annotated:
-        kind = get_args(kind)[0]
-    text = kind if isinstance(kind, str) else inspect.formatannotation(kind)
-    return text.replace("typing.", "")
+        return _name(parts[0])
+    if get_origin(kind) in (Union, UnionType):
+        return " | ".join(map(_name, parts))
+    if get_origin(kind) is Literal:
+        return " | ".join(map(repr, parts))
+    if kind is NoneType:
+        return "None"
+    return inspect.formatannotation(kind).replace("typing.", "")
 
 
 def _cell(value: Any) -> str:
