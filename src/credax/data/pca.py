@@ -70,7 +70,7 @@ class Components:
     def _count(self, rank: int | float | None) -> int:
         if rank is None:
             return len(self.values)
-        if isinstance(rank, float) and 0 < rank < 1:
+        if isinstance(rank, float) and 0 < rank <= 1:
             shares = np.cumsum(self.values) / self.total
             if shares[-1] < rank and len(self.values) < self.dimension:
                 raise InputError(
@@ -159,7 +159,7 @@ def principal_components(
     dimension = int(np.prod(split.x.shape[1:], dtype=int))
     exact = dimension <= EXACT if exact is None else exact
     if not exact:
-        if rank is None or (isinstance(rank, float) and rank < 1):
+        if rank is None or (isinstance(rank, float) and rank <= 1):
             raise InputError(
                 f"rank is {rank} and inputs have {dimension} entries; above {EXACT} give a whole "
                 "number such as 512"

@@ -15,7 +15,9 @@ from credax.methods.lengthscale import Graph, Identity, Metric
 FLOOR = 1e-12
 HIGHEST = jax.lax.Precision.HIGHEST
 
-Bandwidth = Literal["per_reference", "per_sample", "median", "median_plus_one"] | float
+RATIO, REACH = 1.1, 24
+
+Bandwidth = Literal["per_reference", "per_sample", "median", "median_plus_one", "heat"] | float
 
 
 def masked_median(values: Array, mask: Array, axis: int) -> Array:
@@ -45,8 +47,6 @@ class GradientForce(NamedTuple):
     force: Float[Array, "members batch inputs"]
     repulsion: Float[Array, ""]
     kernel: Float[Array, "members members"]
-    distance: Float[Array, ""]
-    cosine: Float[Array, ""]
     floored: Float[Array, ""]
 
 
@@ -70,6 +70,7 @@ def gradient_force(
     metric: Metric | None = None,
     kernel: GradientKernel = DEFAULT_KERNEL,
     alive: Bool[Array, " members"] | None = None,
+    weight: Float[Array, " batch"] | None = None,
 ) -> GradientForce:
     """Repulsion ``R = (1/B) Σ_i log Σ_j k_ij`` and ``dR/dg`` through the first argument only.
 
@@ -79,55 +80,76 @@ def gradient_force(
         dR/dq_ib = -(2/B) Σ_j (A_ijb / Z_i) (q_ib - q_jb) / h_jb
         dR/dg_ib = (1/n_ib) (I - s_ib s_ib^T) dR/ds_ib
 
-    Over the Gram matrix: memory ``[members, members, batch]`` and ``[members, batch, inputs]``.
+    Rows of ``weight`` zero (padding) count for nothing, and ``B`` is the sum of the weights. Over
+    the Gram matrix: memory ``[members, members, batch]`` and ``[members, batch, inputs]``.
     Reference: Trinh, Heinonen, Acerbi, Kaski, ICLR 2024.
     """
     metric = Identity() if metric is None else metric
-    members, batch, _ = gradients.shape
+    members, batch, inputs = gradients.shape
     alive = jnp.ones(members, bool) if alive is None else alive
+    weight = jnp.ones(batch, gradients.dtype) if weight is None else weight.astype(gradients.dtype)
+    rows = jnp.sum(weight)
     g = jnp.where(alive[:, None, None], gradients, 0.0)
-    s, norm, floored = _unit(g, kernel)
+    s, norm, floored = _unit(g, kernel, alive, weight)
     metric = Graph(metric) if kernel.embedding == "graph" else metric
-    left, right = metric.project(s)
+    left, right = _centred(*metric.project(s))
     d2 = distances_from_gram(jnp.einsum("ibd,jbd->ijb", left, right, precision=HIGHEST))
-    h = _gradient_bandwidth(d2, kernel, alive)
+    h = _gradient_bandwidth(d2, kernel, alive, left.shape[-1])
     pairs = alive[:, None, None] & alive[None, :, None]
     a = jnp.where(pairs, jnp.exp(-d2 / h), 0.0)
-    share, repulsion = _shares(a, kernel, alive, batch)
-    weight = share / h
-    mixed = jnp.sum(weight, axis=1)[..., None] * right - jnp.einsum(
-        "ijb,jbd->ibd", weight, right, precision=HIGHEST
+    share, repulsion = _shares(a, kernel, alive, weight, rows)
+    share = share / h
+    mixed = jnp.sum(share, axis=1)[..., None] * right - jnp.einsum(
+        "ijb,jbd->ibd", share, right, precision=HIGHEST
     )
-    pull = -(2 / batch) * metric.lift(mixed)
-    tangent = (pull - s * jnp.sum(s * pull, axis=-1, keepdims=True)) / norm
+    pull = -(2 / rows) * metric.lift(mixed)
+    tangent = pull - s * jnp.sum(s * pull, axis=-1, keepdims=True)
+    # With eps = 0 a gradient that vanished has no direction to turn in.
+    tangent = jnp.where(norm > 0, tangent / jnp.where(norm > 0, norm, 1.0), 0.0)
     several = jnp.sum(alive) > 1
-    force = jnp.where(several & alive[:, None, None], tangent[..., : g.shape[-1]], 0.0)
-    plain, cosine = _diversity(g, alive)
     return GradientForce(
-        force, jnp.where(several, repulsion, 0.0), jnp.mean(a, axis=-1), plain, cosine, floored
+        jnp.where(several & alive[:, None, None], tangent[..., :inputs], 0.0),
+        jnp.where(several, repulsion, 0.0),
+        jnp.sum(weight * a, axis=-1) / rows,
+        floored,
     )
 
 
-def _unit(g, kernel: GradientKernel):
+def _unit(g, kernel: GradientKernel, alive, weight):
     square = jnp.sum(jnp.square(g), axis=-1, keepdims=True)
     if kernel.embedding == "graph":
         # The graph of a linear function: (g, 1) on the sphere, so that magnitudes matter too.
         extended = jnp.concatenate([g, jnp.ones_like(square)], axis=-1)
         norm = jnp.sqrt(square + 1)
         return extended / norm, norm, jnp.zeros(())
-    floor = jnp.zeros_like(square)
+    below = kernel.eps
     if kernel.relative_floor is not None:
-        typical = jnp.median(jnp.sqrt(square), axis=1, keepdims=True)
-        floor = jax.lax.stop_gradient(jnp.square(kernel.relative_floor * typical))
-    norm = jnp.sqrt(square + kernel.eps + floor)
-    floored = jnp.mean((square < kernel.eps + floor).astype(g.dtype))
-    # A gradient that vanished exactly has no direction; dividing by the floor keeps it finite.
-    return g / jnp.maximum(norm, jnp.finfo(g.dtype).tiny), norm, floored
+        real = jnp.broadcast_to(weight > 0, square.shape[:2])
+        typical = masked_median(jnp.sqrt(square[..., 0]), real, axis=1)[:, None, None]
+        below = below + jax.lax.stop_gradient(jnp.square(kernel.relative_floor * typical))
+    norm = jnp.sqrt(square + below)
+    counted = alive[:, None, None] * weight[:, None]
+    floored = jnp.sum(counted * (square < below)) / jnp.sum(counted)
+    return g / jnp.where(norm > 0, norm, 1.0), norm, floored
 
 
-def _gradient_bandwidth(d2, kernel: GradientKernel, alive):
+def _centred(left, right):
+    """Both coordinates less their mean over the members: only differences matter.
+
+    Gram matrices of nearby members then lose no digits to what the members have in common.
+    """
+    if left is right:
+        centred = left - jnp.mean(left, axis=0)
+        return centred, centred
+    return left - jnp.mean(left, axis=0), right - jnp.mean(right, axis=0)
+
+
+def _gradient_bandwidth(d2, kernel: GradientKernel, alive, dimension: int):
     if not isinstance(kernel.bandwidth, str):
         return jnp.asarray(kernel.bandwidth, d2.dtype)
+    if kernel.bandwidth == "heat":
+        heat = lambda d2: heat_bandwidth(d2, alive, dimension)  # noqa: E731
+        return jax.vmap(heat, in_axes=-1)(d2)[None, None]
     count = jnp.log(jnp.maximum(jnp.sum(alive), 2)).astype(d2.dtype)
     pairs = (alive[:, None] & alive[None])[..., None]
     if not kernel.include_diagonal:
@@ -139,30 +161,36 @@ def _gradient_bandwidth(d2, kernel: GradientKernel, alive):
     return (masked_median(*flat, axis=0) / count + FLOOR)[None, None]
 
 
-def _shares(a, kernel: GradientKernel, alive, batch: int):
+def _shares(a, kernel: GradientKernel, alive, weight, rows):
     """``A_ijb / Z_i`` in the form that pooling and estimator ask for, and the value of R."""
     if kernel.pooling == "mean_of_log":
-        each = jnp.sum(a, axis=1, keepdims=True)
-        logs = jnp.where(alive[:, None], jnp.log(jnp.where(each > 0, each, 1.0))[:, 0], 0.0)
-        return a / (batch * jnp.where(each > 0, each, 1.0)), jnp.sum(jnp.mean(logs, -1)) / batch
-    z = jnp.sum(a, axis=(1, 2))
-    safe = jnp.where(alive, z, 1.0)
-    repulsion = jnp.sum(jnp.where(alive, jnp.log(safe / batch), 0.0)) / batch
-    inverse = 1 / safe
+        each = jnp.where(alive[:, None], jnp.sum(a, axis=1), 1.0)
+        repulsion = jnp.sum(weight * jnp.log(each)) / jnp.square(rows)
+        inverse = 1 / (rows * each)
+    else:
+        each = jnp.where(alive, jnp.sum(weight * a, axis=(1, 2)), rows)
+        repulsion = jnp.sum(jnp.log(each / rows)) / rows
+        inverse = 1 / each[:, None]
     if kernel.estimator == "blob":
-        return a * (inverse[:, None, None] + inverse[None, :, None]), repulsion
-    return a * inverse[:, None, None], repulsion
+        return weight * a * (inverse[:, None] + inverse[None]), repulsion
+    return weight * a * inverse[:, None], repulsion
 
 
-def _diversity(g, alive):
-    """Mean over pairs of the median squared distance of unit gradients, and of their cosine."""
+def gradient_diversity(
+    gradients: Float[Array, "members batch inputs"], alive: Bool[Array, " members"]
+) -> tuple[Float[Array, " members"], Float[Array, " members"]]:
+    """Each member's mean cosine with the others' gradients, and mean over them of the median d².
+
+    Unit gradients in the identity metric; the median is over the batch.
+    """
+    g = jnp.where(alive[:, None, None], gradients, 0.0)
     s = g / jnp.maximum(jnp.linalg.norm(g, axis=-1, keepdims=True), jnp.finfo(g.dtype).tiny)
     gram = jnp.einsum("ibd,jbd->ijb", s, s)
-    pairs = jnp.triu(alive[:, None] & alive[None], k=1)
-    count = jnp.maximum(jnp.sum(pairs), 1)
-    cosine = jnp.sum(jnp.where(pairs, jnp.mean(gram, -1), 0.0)) / count
+    pairs = alive[:, None] & alive[None] & ~jnp.eye(len(alive), dtype=bool)
+    count = jnp.maximum(jnp.sum(pairs, axis=1), 1)
+    cosine = jnp.sum(jnp.where(pairs, jnp.mean(gram, -1), 0.0), axis=1) / count
     median = jnp.median(distances_from_gram(gram), axis=-1)
-    return jnp.sum(jnp.where(pairs, median, 0.0)) / count, cosine
+    return cosine, jnp.sum(jnp.where(pairs, median, 0.0), axis=1) / count
 
 
 def cosine_penalty(
@@ -170,10 +198,12 @@ def cosine_penalty(
     metric: Metric | None = None,
     eps: float = 1e-6,
     alive: Bool[Array, " members"] | None = None,
+    weight: Float[Array, " batch"] | None = None,
 ) -> tuple[Float[Array, "members batch inputs"], Float[Array, ""]]:
     """``Σ_{i<j} Σ_b a²/(n_i² n_j² + eps)`` with ``a = g_i . g_j``, and its gradient (LIT).
 
-    Both arguments are live. Reference: Ross, Pan, Celi, Doshi-Velez 2018/2020.
+    Both arguments are live; rows of ``weight`` zero count for nothing. Reference: Ross, Pan, Celi,
+    Doshi-Velez 2018/2020.
     """
     metric = Identity() if metric is None else metric
     members = len(gradients)
@@ -183,10 +213,11 @@ def cosine_penalty(
     a = jnp.einsum("ibd,jbd->ijb", left, right, precision=HIGHEST)
     own = jnp.einsum("iib->ib", a)
     below = own[:, None] * own[None] + eps
-    off = ~jnp.eye(members, dtype=bool)[..., None]
-    penalty = 0.5 * jnp.sum(jnp.where(off, jnp.square(a) / below, 0.0))
-    first = jnp.where(off, 2 * a / below, 0.0)
-    second = jnp.where(off, 2 * jnp.square(a) * own[None] / jnp.square(below), 0.0)
+    off = (1 - jnp.eye(members, dtype=a.dtype))[..., None]
+    off = off if weight is None else off * weight
+    penalty = 0.5 * jnp.sum(off * jnp.square(a) / below)
+    first = off * 2 * a / below
+    second = off * 2 * jnp.square(a) * own[None] / jnp.square(below)
     mixed = jnp.einsum("ijb,jbd->ibd", first, right, precision=HIGHEST)
     mixed = mixed - jnp.sum(second, axis=1)[..., None] * right
     return metric.lift(mixed), penalty
@@ -215,6 +246,39 @@ def median_bandwidth(d2: Array, alive: Array, plus_one: bool) -> Array:
     return masked_median(d2.reshape(-1), pairs, 0) / jnp.log(jnp.maximum(count, 2)) + FLOOR
 
 
+def heat_residual(d2: Array, h: Array, alive: Array, dimension: int) -> Array:
+    """How badly the kernel density obeys the heat equation at the members, ``h/2`` times.
+
+    Members that follow ``-∇ log q`` should change their density ``q ∝ Σ_j K(., z_j)`` as heat does:
+    ``Δq(z_i) + Σ_j ∇_{z_j} q(z_i) . ∇ log q(z_j) = 0`` (Liu et al. 2019). With
+    ``2 (z_i - z_j) . (z_j - z_l) = d²_il - d²_ij - d²_jl`` distances are all it needs.
+    """
+    k = jnp.where(alive[:, None] & alive[None], jnp.exp(-d2 / h), 0.0)
+    rows = jnp.sum(k, axis=1)
+    spread = (k / jnp.where(alive, rows, 1.0)[:, None]) @ d2
+    carried = jnp.sum(k * (1.5 * d2 + 0.5 * jnp.diag(spread) - 0.5 * spread.T), axis=1)
+    return (2 / h) * carried - dimension * rows
+
+
+def heat_bandwidth(d2: Array, alive: Array, dimension: int) -> Array:
+    """The bandwidth at which the kernel density comes nearest to the heat equation.
+
+    Best of a geometric grid of ratio 1.1 around the median rule, so that nothing is carried from
+    step to step; `heat_residual` squared over ``(D Σ_j K_ij)²``, both summed over members, which is
+    one at either end of the scale, in any number of dimensions.
+    """
+    grid = median_bandwidth(d2, alive, False) * RATIO ** jnp.arange(-REACH, REACH + 1.0)
+    grid = grid.astype(d2.dtype)
+
+    def unexplained(h):
+        k = jnp.where(alive[:, None] & alive[None], jnp.exp(-d2 / h), 0.0)
+        whole = dimension * jnp.sum(k, axis=1)
+        residual = heat_residual(d2, h, alive, dimension)
+        return jnp.sum(jnp.square(residual)) / jnp.sum(jnp.square(whole))
+
+    return grid[jnp.argmin(jax.vmap(unexplained)(grid))]
+
+
 class Kernel(NamedTuple):
     """The kernel matrix of whole vectors, dead members' rows and columns zero."""
 
@@ -223,12 +287,19 @@ class Kernel(NamedTuple):
     alive: Bool[Array, " members"]
 
 
-def kernel_of(d2: Array, bandwidth: Any, alive: Array) -> Kernel:
-    """``exp(-d² / h)``, ``h`` a number, ``"median"`` or ``"median_plus_one"``."""
-    if isinstance(bandwidth, str):
-        h = median_bandwidth(d2, alive, bandwidth == "median_plus_one")
-    else:
+def kernel_of(
+    d2: Array, bandwidth: Any, alive: Array, dimension: int = 1, floor: float = FLOOR
+) -> Kernel:
+    """``exp(-d² / h)``, ``h`` a number, ``"median"``, ``"median_plus_one"`` or ``"heat"``.
+
+    ``dimension`` is that of the vectors (for heat); no named rule goes below ``floor``.
+    """
+    if not isinstance(bandwidth, str):
         h = jnp.asarray(bandwidth, d2.dtype)
+    elif bandwidth == "heat":
+        h = jnp.maximum(heat_bandwidth(d2, alive, dimension), floor)
+    else:
+        h = jnp.maximum(median_bandwidth(d2, alive, bandwidth == "median_plus_one"), floor)
     pairs = alive[:, None] & alive[None]
     return Kernel(jnp.where(pairs, jnp.exp(-d2 / h), 0.0), h, alive)
 
@@ -251,7 +322,9 @@ def blob(kernel: Kernel) -> Float[Array, "members members"]:
 
 def stein_gradient(kernel: Kernel, ridge: float = 0.01) -> Float[Array, "members members"]:
     """Minus the Stein gradient estimate ``(K + ηI)^-1 ∇K`` (SGE = GFSF; Li and Turner 2018)."""
-    below = kernel.matrix + ridge * jnp.eye(len(kernel.alive))
+    below = kernel.matrix + jnp.diag(
+        jnp.where(kernel.alive, ridge, 1.0).astype(kernel.matrix.dtype)
+    )
     laplacian = jnp.diag(jnp.sum(kernel.matrix, 1)) - kernel.matrix
     return (2 / kernel.bandwidth) * jnp.linalg.solve(below, laplacian)
 
@@ -279,9 +352,10 @@ def spectral_score(
     """
     alive = jnp.ones(len(inner), bool) if alive is None else alive
     count = jnp.sum(alive)
-    values, vectors = jnp.linalg.eigh(inner + ridge * jnp.eye(len(inner), dtype=inner.dtype))
+    # Dead samples become eigenvectors of their own with eigenvalue -1: they come last.
+    shift = jnp.where(alive, ridge, -1.0).astype(inner.dtype)
+    values, vectors = jnp.linalg.eigh(inner + jnp.diag(shift))
     values, vectors = values[::-1], vectors[:, ::-1]
-    # Dead samples are eigenvectors of their own with eigenvalue ``ridge``: they come last.
     used = jnp.arange(len(values)) < count
     if keep is not None:
         mass = jnp.cumsum(jnp.where(used, values, 0.0)) / jnp.sum(jnp.where(used, values, 0.0))
@@ -289,7 +363,7 @@ def spectral_score(
     inverse = jnp.where(used, 1 / values, 0.0)
     psi = jnp.sqrt(count) * (across @ vectors) * inverse
     laplacian = jnp.diag(jnp.sum(inner, 1)) - inner
-    slope = -(2 / bandwidth) * jnp.sqrt(count) * inverse[:, None] * (vectors.T @ laplacian)
+    slope = (2 / bandwidth) * jnp.sqrt(count) * inverse[:, None] * (vectors.T @ laplacian)
     return -psi @ slope / count
 
 

@@ -4,12 +4,12 @@ import dataclasses
 import math
 import warnings
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from credax.data.dataset import Split
 from credax.data.pca import Components, principal_components, second_moment
 from credax.errors import InputError
-from credax.methods.ensemble import Ensemble, choices, scale_of
+from credax.methods.ensemble import Ensemble, Scale, choices, positive, scale_of
 from credax.methods.forces import GradientKernel
 from credax.methods.lengthscale import (
     Identity,
@@ -20,9 +20,15 @@ from credax.methods.lengthscale import (
 )
 from credax.methods.pushes import GradientPush
 from credax.methods.repulsive import Repulsive
-from credax.methods.spaces import InputGradients, check_float_inputs
+from credax.methods.spaces import InputGradients, check_detached
 from credax.problem import Problem
 from credax.training import Training
+
+# A metric of one's own is for Python; the command line offers names and numbers.
+if TYPE_CHECKING:
+    Lengthscale = Literal["pca", "identity"] | float | Metric
+else:
+    Lengthscale = Literal["pca", "identity"] | float
 
 
 @dataclass(frozen=True)
@@ -43,7 +49,7 @@ class FoRDE(Ensemble):
 
     members: int = 10
     """Networks in the ensemble."""
-    lengthscale: Literal["pca", "identity"] | float = "pca"
+    lengthscale: Lengthscale = "pca"
     """Metric of input directions: data PCA, identity, or a mix from 0 (identity) to 1 (PCA)."""
     mixing: Literal["inverse", "linear"] = "inverse"
     """The mix's form: the paper's appendix, or its web page."""
@@ -59,16 +65,16 @@ class FoRDE(Ensemble):
     """File made by credax pca; by default the components are computed from the training rows."""
     gradient_of: Literal["logit", "log_prob"] = "logit"
     """Whose input gradient: the true class's logit or log-probability."""
-    bandwidth: Literal["per_reference", "per_sample"] | float = "per_reference"
-    """Median rule for each reference and row (the code), for each row (the paper), or a number."""
+    bandwidth: Literal["per_reference", "per_sample", "heat"] | float = "per_reference"
+    """Median rule for each reference and row (the code) or row (the paper), heat, or a number."""
     include_diagonal: bool = True
     """Count a member's zero distance to itself in the median."""
     pooling: Literal["log_of_mean", "mean_of_log"] = "log_of_mean"
     """Average the kernel over the batch before or after the logarithm."""
     estimator: Literal["kde", "blob"] = "kde"
     """Through the first argument only, or the whole gradient (needs per_sample)."""
-    repulsion_scale: Literal["batch", "data"] | float = "batch"
-    """ρ: 1 as published, batch/data for the posterior's own scale, or a number."""
+    repulsion_scale: Scale = "batch"
+    """ρ: 1 as published, batch/data for the posterior's own scale, a number, or a schedule."""
     eps: float = 1e-24
     """Added to the squared norm of a gradient."""
     relative_floor: float | None = None
@@ -87,7 +93,8 @@ class FoRDE(Ensemble):
     def __post_init__(self):
         Ensemble.__post_init__(self)
         choices(self)
-        if not isinstance(self.lengthscale, str):
+        positive(self, "bandwidth", "relative_floor")
+        if isinstance(self.lengthscale, int | float):
             check_share(self.lengthscale)
         if self.estimator == "blob" and self.bandwidth == "per_reference":
             raise InputError(
@@ -127,7 +134,8 @@ class FoRDE(Ensemble):
 
     def dynamics(self, problem: Problem, data: Split, training: Training) -> Repulsive:
         """Input-gradient space with the kernel-density force."""
-        check_float_inputs(problem, data.x)
+        if self.statistics == "detached":
+            check_detached(problem, data.x)
         dimension = math.prod(data.x.shape[1:])
         if dimension == 1 and self.embedding == "sphere" and self.members > 1:
             warnings.warn(
@@ -135,7 +143,10 @@ class FoRDE(Ensemble):
                 "embedding='graph' or feature inputs",
                 stacklevel=2,
             )
-        space = InputGradients(self.gradient_of, self.statistics, self.pullback, self.fraction)
+        # Members in groups are there to save memory, which residuals of all members would undo.
+        recompute = training.strategy == "map" and self.pullback == "vjp"
+        pullback = "jvp" if recompute else self.pullback
+        space = InputGradients(self.gradient_of, self.statistics, pullback, self.fraction)
         kernel = GradientKernel(
             self.bandwidth,
             self.pooling,
@@ -145,14 +156,13 @@ class FoRDE(Ensemble):
             self.embedding,
             self.include_diagonal,
         )
-        scale = scale_of(
-            self.repulsion_scale, batch=1.0, data=training.batch_size / len(data), number=1.0
-        )
+        rows = training.batch_size
+        scale = scale_of(self.repulsion_scale, batch=1.0, data=rows / len(data), number=1.0)
         return Repulsive(
             self.descent(problem, data, training),
             space,
             GradientPush(self.metric(problem, data), kernel),
-            scale,
+            scale if self.members > 1 else 0.0,
             period=self.period,
         )
 
@@ -163,8 +173,10 @@ class FoRDE(Ensemble):
 
 def lengthscale_metric(record, problem: Problem, data: Split) -> Metric:
     """The metric that a record's lengthscale fields describe (FoRDE and LIT)."""
-    named = {"pca": 1.0, "identity": 0.0}
-    share: float = named[record.lengthscale] if record.lengthscale in named else record.lengthscale
+    if not isinstance(record.lengthscale, str | int | float):
+        return record.lengthscale
+    share = 1.0 if record.lengthscale == "pca" else record.lengthscale
+    share = 0.0 if share == "identity" else float(share)
     if share == 0:
         return Identity()
     split = dataclasses.replace(data, inputs=problem.inputs)

@@ -5,7 +5,8 @@ from typing import Literal
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+import numpy as np
+from jaxtyping import Array, Bool, Float
 
 from credax.methods import forces
 from credax.methods.repulsive import Scene
@@ -31,19 +32,28 @@ class FunctionPrior(eqx.Module):
     draws: int = 40
     space: Functions | None = None
 
-    def score(self, z: Float[Array, "members batch outputs"], scene: Scene) -> Array:
-        """The prior's score at every member's values."""
+    def score(
+        self,
+        z: Float[Array, "members batch outputs"],
+        scene: Scene,
+        alive: Bool[Array, " members"],
+    ) -> Array:
+        """The prior's score at every member's values; zero where a member is not alive."""
+        score = self._score(z, scene, alive)
+        return jnp.where(alive.reshape(-1, *(1,) * (z.ndim - 1)), score, 0.0)
+
+    def _score(self, z, scene: Scene, alive) -> Array:
         if self.kind == "cauchy":
             return -2 * self.scale * z / (1 + self.scale * jnp.square(z))
         if self.kind == "gauss":
             return -2 * self.scale * z
         drawn = self._prior_values(scene)
-        return _moments(z, drawn) if self.kind == "moments" else _spectral(z, drawn)
+        return gaussian_score(z, drawn) if self.kind == "moments" else sample_score(z, drawn, alive)
 
     def _prior_values(self, scene: Scene) -> Float[Array, "draws batch outputs"]:
         assert self.space is not None
         problem, key = scene.problem, jax.random.fold_in(scene.keys[0], 3)
-        x = self.space.where(scene.batch.x, scene.keys[0])
+        x, weight = self.space.where(scene.batch, scene.keys[0])
         prior = problem.prior
         precision = 0.0
         if isinstance(prior, GaussianPrior):
@@ -62,12 +72,21 @@ class FunctionPrior(eqx.Module):
             return problem.outputs(variables, x)[0]
 
         outputs = jax.vmap(one)(jax.random.split(key, self.draws))
-        return self.space.values(problem, outputs)
+        return self.space.values(problem, outputs) * weight[:, None]
 
 
-def _moments(z: Array, drawn: Array, points: int = 2, floor: float = 1e-3) -> Array:
-    """Score of a Gaussian through the first and last points, each output on its own."""
-    rows = jnp.concatenate([jnp.arange(points), jnp.arange(points) + z.shape[1] - points])
+def gaussian_score(
+    z: Float[Array, "members points outputs"],
+    drawn: Float[Array, "draws points outputs"],
+    points: int = 2,
+    floor: float = 1e-3,
+) -> Float[Array, "members points outputs"]:
+    """Score of a Gaussian with the draws' moments at the first and last points, zero elsewhere.
+
+    ``-Σ^-1 (z - μ)``, each output on its own, eigenvalues of ``Σ`` at least ``floor``.
+    """
+    count = z.shape[1]
+    rows = np.unique([*range(min(points, count)), *range(max(0, count - points), count)])
     sample = drawn[:, rows]
     mean = sample.mean(0)
     centred = sample - mean
@@ -78,11 +97,17 @@ def _moments(z: Array, drawn: Array, points: int = 2, floor: float = 1e-3) -> Ar
     return jnp.zeros_like(z).at[:, rows].set(score)
 
 
-def _spectral(z: Array, drawn: Array, ridge: float = 0.01, keep: float = 0.95) -> Array:
-    """The spectral Stein estimate of the prior's score at the members, from other draws."""
+def sample_score(
+    z: Float[Array, "members points outputs"],
+    drawn: Float[Array, "draws points outputs"],
+    alive: Bool[Array, " members"],
+    ridge: float = 0.01,
+    keep: float = 0.95,
+) -> Float[Array, "members points outputs"]:
+    """The spectral Stein estimate, at the members, of the score of what the draws come from."""
     members = len(z)
     both = jnp.concatenate([z.reshape(members, -1), drawn.reshape(len(drawn), -1)])
     d2 = forces.distances_from_gram(forces.gram_of(both))
-    h = forces.spectral_bandwidth(d2, jnp.ones(len(both), bool))
+    h = forces.spectral_bandwidth(d2, jnp.concatenate([alive, jnp.ones(len(drawn), bool)]))
     across, inner = jnp.exp(-d2[:members, members:] / h), jnp.exp(-d2[members:, members:] / h)
     return (forces.spectral_score(across, inner, h, ridge, keep) @ both[members:]).reshape(z.shape)

@@ -1,16 +1,25 @@
 """Wasserstein gradient descent in function space (D'Angelo, Fortuin 2021)."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+from jaxtyping import Array
 
 from credax.data.dataset import Split
-from credax.methods.ensemble import Ensemble, choices, scale_of
+from credax.methods.ensemble import Ensemble, Scale, check_keep, choices, positive, scale_of
 from credax.methods.function_prior import FunctionPrior
 from credax.methods.pushes import MixingPush
 from credax.methods.repulsive import Repulsive
-from credax.methods.spaces import Functions
+from credax.methods.spaces import Functions, Noise
 from credax.problem import Problem
 from credax.training import Training
+
+# Inputs of one's own are for Python; the command line offers names.
+if TYPE_CHECKING:
+    Inputs = Literal["batch", "noisy"] | Callable[[Array, Array], Array]
+else:
+    Inputs = Literal["batch", "noisy"]
 
 
 @dataclass(frozen=True)
@@ -31,16 +40,16 @@ class FunctionWGD(Ensemble):
     """Networks in the ensemble."""
     outputs: Literal["probs", "logit"] = "probs"
     """What is compared: probabilities or raw outputs (regression: means)."""
-    inputs: Literal["batch", "noisy"] = "batch"
-    """Where: on the batch, or on the batch with noise."""
+    inputs: Inputs = "batch"
+    """Where: on the batch, on the batch with noise, or at inputs(key, x)."""
     noise: float = 0.25
     """Deviation of that noise, in standard units."""
     estimator: Literal["kde", "blob", "sge", "ssge"] = "kde"
     """How the members' density is estimated."""
-    bandwidth: Literal["median_plus_one", "median"] | float = "median_plus_one"
-    """Squared median distance over ln(M + 1) or ln M, or a number."""
-    repulsion_scale: Literal["data", "batch"] | float = "data"
-    """1/N, 1/B, or a number times 1/N."""
+    bandwidth: Literal["median_plus_one", "median", "heat"] | float = "median_plus_one"
+    """Median squared distance over ln(M + 1) or ln M, by the heat equation, or a number."""
+    repulsion_scale: Scale = "data"
+    """1/N, 1/B, or a number or schedule times 1/N."""
     function_prior: Literal["spectral", "cauchy", "moments", "none"] = "spectral"
     """Prior over functions: estimated from networks drawn from the weight prior, or Cauchy."""
     prior_scale: float = 1e-6
@@ -53,11 +62,14 @@ class FunctionWGD(Ensemble):
     def __post_init__(self):
         Ensemble.__post_init__(self)
         choices(self)
+        positive(self, "bandwidth", "noise", "prior_scale")
+        check_keep(self.keep)
 
     def dynamics(self, problem: Problem, data: Split, training: Training) -> Repulsive:
         """Function space with a density estimate and a prior over functions."""
         count, rows = len(data), training.batch_size
-        space = Functions(self.outputs, self.inputs, self.noise)
+        other = self.inputs if callable(self.inputs) else Noise(self.noise)
+        space = Functions(self.outputs, "batch" if self.inputs == "batch" else "other", other)
         prior = None
         if self.function_prior != "none":
             prior = FunctionPrior(self.function_prior, self.prior_scale, self.members, space)

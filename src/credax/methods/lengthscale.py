@@ -8,6 +8,7 @@ and `lift` takes a combination of the second ones back to the input space.
 from typing import Literal, Protocol
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 import scipy.linalg
@@ -17,6 +18,7 @@ from credax.data.pca import Components
 from credax.errors import InputError
 
 Mixing = Literal["inverse", "linear"]
+HIGHEST = jax.lax.Precision.HIGHEST
 
 
 class Metric(Protocol):
@@ -58,7 +60,7 @@ class Dense(eqx.Module):
 
     def project(self, s):
         """The vectors and their images under S."""
-        return s, s @ self.matrix
+        return s, jnp.matmul(s, self.matrix, precision=HIGHEST)
 
     def lift(self, mixed):
         """Images under S are in the input space already."""
@@ -79,14 +81,19 @@ class Factored(eqx.Module):
     def project(self, s):
         """Coordinates along U scaled by sqrt(w), or images under S where the rest counts."""
         if self.rest:
-            along = (s @ self.vectors) * (self.weights - self.rest)
-            return s, along @ self.vectors.T + self.rest * s
-        q = (s @ self.vectors) * self.weights**0.5
+            along = self._along(s) * (self.weights - self.rest)
+            return s, jnp.matmul(along, self.vectors.T, precision=HIGHEST) + self.rest * s
+        q = self._along(s) * self.weights**0.5
         return q, q
+
+    def _along(self, s):
+        return jnp.matmul(s, self.vectors, precision=HIGHEST)
 
     def lift(self, mixed):
         """Back to the input space."""
-        return mixed if self.rest else (mixed * self.weights**0.5) @ self.vectors.T
+        if self.rest:
+            return mixed
+        return jnp.matmul(mixed * self.weights**0.5, self.vectors.T, precision=HIGHEST)
 
     def mean_weight(self, dimension: int):
         """The trace over the dimension."""
@@ -120,9 +127,12 @@ def mix_spectrum(values: np.ndarray, share: float, mixing: Mixing) -> np.ndarray
     ``inverse``: ``λ / (a + (1 - a) λ)`` (the paper's appendix D.4); ``linear``: ``(1 - a) + a λ``
     (its web page).
     """
+    values = np.asarray(values, np.float64)
+    if share == 0:
+        return np.ones_like(values)
     if mixing == "linear":
         return (1 - share) + share * values
-    return np.where(values > 0, values / (share + (1 - share) * values), 0.0 if share else 1.0)
+    return values / (share + (1 - share) * values)
 
 
 def metric_from(
@@ -140,14 +150,11 @@ def metric_from(
     """
     if share == 0:
         return Identity()
-    values = components.values / (components.total / components.dimension if unit_spectrum else 1.0)
-    weights = mix_spectrum(values, share, mixing)
-    rank, dimension = len(values), components.dimension
+    weights = mix_spectrum(components.values / _unit(components, unit_spectrum), share, mixing)
+    rank, dimension = len(weights), components.dimension
     rest = 0.0
     if rank < dimension and residual == "mean":
-        scale = components.total / dimension if unit_spectrum else 1.0
-        outside = np.array([components.next_value, components.last_value]) / scale
-        rest = float(mix_spectrum(outside, share, mixing).mean())
+        rest = float(_outside(components, share, mixing, unit_spectrum).mean())
     if rank <= dimension // 2:
         return Factored(jnp.asarray(components.vectors), jnp.asarray(weights), rest)
     vectors = np.asarray(components.vectors, np.float64)
@@ -155,12 +162,29 @@ def metric_from(
     return Dense(jnp.asarray(matrix))
 
 
-def truncation_error(components: Components, share: float, mixing: Mixing, residual: str) -> float:
+def truncation_error(
+    components: Components,
+    share: float = 1.0,
+    mixing: Mixing = "inverse",
+    residual: Literal["drop", "mean"] = "drop",
+    unit_spectrum: bool = False,
+) -> float:
     """Bound on the change of a squared distance between unit vectors by the rank's cut."""
-    if len(components.values) == components.dimension:
+    if share == 0 or len(components.values) == components.dimension:
         return 0.0
-    ends = mix_spectrum(np.array([components.next_value, components.last_value]), share, mixing)
-    return float(2 * (ends[0] - ends[1]) if residual == "mean" else 4 * ends[0])
+    following, last = _outside(components, share, mixing, unit_spectrum)
+    return float(2 * (following - last) if residual == "mean" else 4 * following)
+
+
+def _unit(components: Components, unit_spectrum: bool) -> float:
+    """What eigenvalues are measured in: their mean, or one."""
+    return components.total / components.dimension if unit_spectrum else 1.0
+
+
+def _outside(components: Components, share: float, mixing: Mixing, unit_spectrum: bool):
+    """Greatest and least weight of the directions that were cut."""
+    ends = np.array([components.next_value, components.last_value])
+    return mix_spectrum(ends / _unit(components, unit_spectrum), share, mixing)
 
 
 def dense_metric(moment: Float[np.ndarray, "inputs inputs"], share: float, mixing: Mixing) -> Dense:

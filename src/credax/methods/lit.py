@@ -3,15 +3,17 @@
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
+import jax
+
 from credax.data.dataset import Split
 from credax.errors import InputError
-from credax.likelihood import Categorical
-from credax.methods.ensemble import Ensemble, choices
-from credax.methods.forde import lengthscale_metric
+from credax.likelihood import Bernoulli, Categorical
+from credax.methods.ensemble import Ensemble, choices, positive
+from credax.methods.forde import Lengthscale, lengthscale_metric
 from credax.methods.lengthscale import check_share
 from credax.methods.pushes import CosinePush
 from credax.methods.repulsive import Repulsive
-from credax.methods.spaces import InputGradients, check_float_inputs
+from credax.methods.spaces import InputGradients
 from credax.network import output_struct
 from credax.problem import Problem
 from credax.training import Training
@@ -37,10 +39,10 @@ class LIT(Ensemble):
     reduction: Literal["sum", "mean"] = "sum"
     """Penalty summed or averaged over the batch."""
     gradient_of: Literal["auto", "logit_difference", "loss", "logit", "log_prob"] = "auto"
-    """Whose input gradient; auto: the difference of two logits, or with more classes the loss."""
+    """Whose input gradient; auto: with two classes their logits' difference, else the loss."""
     eps: float = 1e-6
     """Added to the product of squared norms."""
-    lengthscale: Literal["pca", "identity"] | float = "identity"
+    lengthscale: Lengthscale = "identity"
     """Metric of input directions, as in FoRDE."""
     mixing: Literal["inverse", "linear"] = "inverse"
     """Form of a mixed lengthscale."""
@@ -58,30 +60,33 @@ class LIT(Ensemble):
     def __post_init__(self):
         Ensemble.__post_init__(self)
         choices(self)
-        if not isinstance(self.lengthscale, str):
+        positive(self, "eps")
+        if isinstance(self.lengthscale, int | float):
             check_share(self.lengthscale)
         if not self.strength >= 0:
             raise InputError(f"strength is {self.strength}; it is not negative")
 
     def dynamics(self, problem: Problem, data: Split, training: Training) -> Repulsive:
         """Input-gradient space with the squared-cosine penalty."""
-        check_float_inputs(problem, data.x)
-        chosen = self.gradient_of
+        chosen, two = self.gradient_of, _two_classes(problem, data)
         if chosen == "auto":
-            chosen = "logit_difference" if _two_logits(problem, data) else "loss"
+            chosen = "logit_difference" if two else "loss"
+        elif chosen == "logit_difference" and not two:
+            raise InputError(
+                "gradient_of is 'logit_difference' and the problem has not two classes; give "
+                "'loss', 'logit' or 'log_prob'"
+            )
         return Repulsive(
             self.descent(problem, data, training),
-            InputGradients(chosen),
+            InputGradients(chosen, pullback="jvp" if training.strategy == "map" else "vjp"),
             CosinePush(lengthscale_metric(self, problem, data), self.eps, self.reduction),
-            self.strength,
+            self.strength if self.members > 1 else 0.0,
         )
 
 
-def _two_logits(problem: Problem, data: Split) -> bool:
-    import jax
-
+def _two_classes(problem: Problem, data: Split) -> bool:
     if not isinstance(problem.likelihood, Categorical):
-        return False
+        return isinstance(problem.likelihood, Bernoulli)
     example = jax.ShapeDtypeStruct((1, *data.x.shape[1:]), data.x.dtype)
     variables = jax.eval_shape(problem.init, jax.random.key(0), example)
     prepared = jax.eval_shape(problem.prepare_inputs, example)

@@ -1,6 +1,7 @@
 """Forces as the repulsive dynamics uses them: from an embedding of all members to a cotangent."""
 
-from typing import Any, Literal
+import math
+from typing import Any, ClassVar, Literal
 
 import equinox as eqx
 import jax
@@ -10,7 +11,7 @@ from jaxtyping import Array, Bool, Float
 from credax.methods import forces
 from credax.methods.function_prior import FunctionPrior
 from credax.methods.lengthscale import Metric
-from credax.methods.repulsive import Push, Scene
+from credax.methods.repulsive import Push, Scene, only_alive
 from credax.methods.spaces import Embedding
 
 
@@ -20,18 +21,19 @@ class GradientPush(eqx.Module):
     metric: Metric
     kernel: forces.GradientKernel
 
+    measures: ClassVar[tuple[str, ...]] = ("gradient_cosine", "gradient_distance")
+
     def push(self, embedding: Embedding, alive: Bool[Array, " members"], scene: Scene) -> Push:
         """The closed-form force; the factor 1/B is that of the whole batch."""
-        result = forces.gradient_force(embedding.z, self.metric, self.kernel, alive)
-        share = embedding.z.shape[1] / len(scene.batch.y)
-        info = {
-            "repulsion": result.repulsion,
-            "gradient_cosine": result.cosine,
-            "gradient_distance": result.distance,
-            "floored": result.floored,
-            "kernel": result.kernel,
-        }
-        return Push(share * result.force, info)
+        weight = scene.batch.weight[: embedding.z.shape[1]]
+        result = forces.gradient_force(embedding.z, self.metric, self.kernel, alive, weight)
+        share = jnp.sum(weight) / jnp.sum(scene.batch.weight)
+        info = {"repulsion": result.repulsion, "floored": result.floored, "kernel": result.kernel}
+        return Push(share.astype(result.force.dtype) * result.force, info)
+
+    def measure(self, embedding: Embedding, alive: Bool[Array, " members"]) -> list[Array]:
+        """How alike the members' gradients are, in the identity metric."""
+        return list(forces.gradient_diversity(embedding.z, alive))
 
 
 class CosinePush(eqx.Module):
@@ -41,17 +43,18 @@ class CosinePush(eqx.Module):
     eps: float
     reduction: Literal["sum", "mean"]
 
+    measures: ClassVar[tuple[str, ...]] = ("gradient_cosine", "gradient_distance")
+
     def push(self, embedding: Embedding, alive: Bool[Array, " members"], scene: Scene) -> Push:
         """The gradient of the penalty, both arguments live."""
-        force, penalty = forces.cosine_penalty(embedding.z, self.metric, self.eps, alive)
-        factor = 1 / len(scene.batch.y) if self.reduction == "mean" else 1.0
-        diversity = forces.gradient_force(embedding.z, None, alive=alive)
-        info = {
-            "repulsion": factor * penalty,
-            "gradient_cosine": diversity.cosine,
-            "gradient_distance": diversity.distance,
-        }
-        return Push(factor * force, info)
+        weight = scene.batch.weight.astype(embedding.z.dtype)
+        force, penalty = forces.cosine_penalty(embedding.z, self.metric, self.eps, alive, weight)
+        factor = 1 / jnp.sum(weight) if self.reduction == "mean" else 1.0
+        return Push(factor * force, {"repulsion": factor * penalty})
+
+    def measure(self, embedding: Embedding, alive: Bool[Array, " members"]) -> list[Array]:
+        """How alike the members' gradients are, in the identity metric."""
+        return list(forces.gradient_diversity(embedding.z, alive))
 
 
 class MixingPush(eqx.Module):
@@ -65,48 +68,69 @@ class MixingPush(eqx.Module):
     ridge: float = 0.01
     keep: float | None = None
     prior: FunctionPrior | None = None
+    floor: float = forces.FLOOR
+
+    measures: ClassVar[tuple[str, ...]] = ()
 
     def push(self, embedding: Embedding, alive: Bool[Array, " members"], scene: Scene) -> Push:
         """``v = -C z``, C the estimator's mixing matrix."""
-        z = _only_alive(embedding.z, alive)
+        z = only_alive(embedding.z, alive)
         d2 = forces.distances_from_gram(forces.gram_of(z))
         bandwidth = self.bandwidth
-        if self.estimator == "ssge" and isinstance(bandwidth, str):
+        if self.estimator == "ssge" and bandwidth in ("median", "median_plus_one"):
             bandwidth = forces.spectral_bandwidth(d2, alive)
-        kernel = forces.kernel_of(d2, bandwidth, alive)
+        kernel = forces.kernel_of(d2, bandwidth, alive, _dimension(z), self.floor)
         options = {"sge": {"ridge": self.ridge}, "ssge": {"ridge": self.ridge, "keep": self.keep}}
         matrix = forces.ESTIMATORS[self.estimator](kernel, **options.get(self.estimator, {}))
         matrix = jnp.where(jnp.sum(alive) > 1, matrix, 0.0)
         cotangent = jax.tree.map(jnp.negative, forces.mix(matrix, z))
         if self.prior is not None:
-            cotangent = cotangent - _only_alive(self.prior.score(z, scene), alive)
+            cotangent = cotangent - self.prior.score(z, scene, alive)
         return Push(cotangent, _kernel_info(d2, kernel, alive))
+
+    def measure(self, embedding: Embedding, alive: Bool[Array, " members"]) -> list[Array]:
+        """Nothing more."""
+        return []
 
 
 class SteinPush(eqx.Module):
-    """SVGD: scores of all members mixed by the kernel, and its gradient."""
+    """SVGD: scores of all members mixed by the kernel, and its gradient.
+
+    ``with_blob`` gives the mean of this direction and of the blob method's.
+    """
 
     kernel: Literal["rbf", "linear"] = "rbf"
     bandwidth: Any = "median_plus_one"
     scale: float = 1.0
     prior: FunctionPrior | None = None
+    floor: float = forces.FLOOR
+    with_blob: bool = False
+
+    measures: ClassVar[tuple[str, ...]] = ()
 
     def push(self, embedding: Embedding, alive: Bool[Array, " members"], scene: Scene) -> Push:
         """``-φ`` in two parts: the mixing of scores, and the repulsion over N."""
-        z = _only_alive(embedding.z, alive)
+        z = only_alive(embedding.z, alive)
         gram = forces.gram_of(z)
         d2 = forces.distances_from_gram(gram)
-        kernel = forces.kernel_of(d2, self.bandwidth, alive)
+        kernel = forces.kernel_of(d2, self.bandwidth, alive, _dimension(z), self.floor)
         if self.kernel == "linear":
             scores, matrix = forces.stein_linear(gram, alive)
         else:
             scores, matrix = forces.stein(kernel)
+        if self.with_blob:
+            scores = 0.5 * (scores + jnp.diag(alive.astype(scores.dtype)))
+            matrix = 0.5 * (matrix + forces.blob(kernel))
         factor = self.scale / scene.num_data
         cotangent = jax.tree.map(lambda leaf: -factor * leaf, forces.mix(matrix, z))
         if self.prior is not None:
-            score = _only_alive(self.prior.score(z, scene), alive)
+            score = self.prior.score(z, scene, alive)
             cotangent = cotangent - forces.mix(scores, score) / scene.num_data
         return Push(cotangent, _kernel_info(d2, kernel, alive), scores)
+
+    def measure(self, embedding: Embedding, alive: Bool[Array, " members"]) -> list[Array]:
+        """Nothing more."""
+        return []
 
 
 class ProjectedPush(eqx.Module):
@@ -122,14 +146,19 @@ class ProjectedPush(eqx.Module):
     bandwidth: Literal["squared_median", "median"] = "squared_median"
     prior: FunctionPrior | None = None
 
+    measures: ClassVar[tuple[str, ...]] = ()
+
     def push(self, embedding: Embedding, alive: Bool[Array, " members"], scene: Scene) -> Push:
         """The force along the axes, back in feature space, and the features' prior."""
         assert embedding.to_space is not None
-        z = _only_alive(embedding.z, alive)
+        z = only_alive(embedding.z, alive)
         members = len(z)
-        downhill = _only_alive(embedding.to_space(scene.towards), alive) * len(scene.batch.y)
+        downhill = only_alive(embedding.to_space(scene.towards), alive) * len(scene.batch.y)
         flat, slopes = z.reshape(members, -1), downhill.reshape(members, -1)
-        values, vectors = jnp.linalg.eigh(slopes @ slopes.T)
+        gram = slopes @ slopes.T
+        # A dead member is an axis of its own, of the eigenvalue that is taken last.
+        last = 2 * jnp.trace(gram) + 1 if self.axes == "trailing" else -1.0
+        values, vectors = jnp.linalg.eigh(gram + jnp.diag(jnp.where(alive, 0.0, last)))
         kept = (
             slice(0, self.dimensions) if self.axes == "trailing" else slice(-self.dimensions, None)
         )
@@ -140,9 +169,13 @@ class ProjectedPush(eqx.Module):
         force = -_row_kde(d2, places, alive, self.bandwidth) @ axes.T
         cotangent = force.reshape(z.shape)
         if self.prior is not None:
-            cotangent = cotangent - _only_alive(self.prior.score(z, scene), alive)
+            cotangent = cotangent - self.prior.score(z, scene, alive)
         kernel = forces.kernel_of(d2, "median", alive)
         return Push(cotangent, _kernel_info(d2, kernel, alive))
+
+    def measure(self, embedding: Embedding, alive: Bool[Array, " members"]) -> list[Array]:
+        """Nothing more."""
+        return []
 
 
 def _row_kde(d2, places, alive, bandwidth):
@@ -158,11 +191,9 @@ def _row_kde(d2, places, alive, bandwidth):
     return jnp.where(several & alive[:, None], (2 / h)[:, None] * away, 0.0)
 
 
-def _only_alive(tree, alive):
-    def keep(leaf):
-        return jnp.where(alive.reshape(-1, *(1,) * (leaf.ndim - 1)), leaf, 0.0)
-
-    return jax.tree.map(keep, tree)
+def _dimension(z) -> int:
+    """Numbers in one member's vector."""
+    return sum(math.prod(leaf.shape[1:]) for leaf in jax.tree.leaves(z))
 
 
 def _kernel_info(d2, kernel: forces.Kernel, alive) -> dict[str, Float[Array, "..."]]:

@@ -6,7 +6,7 @@ All members see one minibatch and one augmentation, for the kernel compares them
 """
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import equinox as eqx
 import jax
@@ -14,7 +14,8 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
-from credax.methods.spaces import Embedding, Space, Weights
+from credax.methods.forces import mix
+from credax.methods.spaces import Embedding, Functions, Space
 from credax.network import Variables
 from credax.problem import Batch, Problem
 from credax.training.dynamics import Descent, DescentState, Info
@@ -37,8 +38,15 @@ class Push(NamedTuple):
 class Force(Protocol):
     """How members push one another in a space."""
 
+    measures: ClassVar[tuple[str, ...]]
+    """Names of what `measure` gives."""
+
     def push(self, embedding: Embedding, alive: Bool[Array, " members"], scene: "Scene") -> Push:
         """The force on every member."""
+        ...
+
+    def measure(self, embedding: Embedding, alive: Bool[Array, " members"]) -> list[Array]:
+        """What costs too much to record every step: one number a member for each name."""
         ...
 
 
@@ -53,11 +61,14 @@ class Scene(NamedTuple):
 
 
 class RepulsiveState(NamedTuple):
-    """A member with its optimiser, how many steps it took, and the last force to drive ratio."""
+    """A member with its optimiser, how many steps it took, and what was last measured of it.
+
+    ``force_ratio``, the repulsion's gradient over the loss's, and what the force measures.
+    """
 
     descent: DescentState
     step: Int[Array, ""]
-    ratio: Float[Array, ""]
+    measured: dict[str, Float[Array, ""]]
 
 
 class Repulsive(eqx.Module):
@@ -99,7 +110,8 @@ class Repulsive(eqx.Module):
             )
             states = states._replace(variables=states.variables._replace(params=params))
         count = len(keys)
-        return RepulsiveState(states, jnp.zeros(count, jnp.int32), jnp.zeros(count))
+        measured = {name: jnp.zeros(count) for name in ("force_ratio", *self.force.measures)}
+        return RepulsiveState(states, jnp.zeros(count, jnp.int32), measured)
 
     def members(self, state: RepulsiveState) -> Variables:
         """One member, with an axis of length one."""
@@ -109,7 +121,8 @@ class Repulsive(eqx.Module):
         self, keys, state: RepulsiveState, batch: Batch, strategy: Strategy, alive
     ) -> tuple[RepulsiveState, Info]:
         """One step of all members."""
-        if not callable(self.scale) and self.scale == 0 and self.drive is None:
+        silent = not callable(self.scale) and self.scale == 0
+        if silent and self.drive is None and self.shared is None:
             step = lambda own, batch: self.descent.step(own[0], own[1], batch)  # noqa: E731
             descent, info = strategy(step, (keys, state.descent), batch)
             return state._replace(descent=descent, step=state.step + 1), info
@@ -123,9 +136,8 @@ class Repulsive(eqx.Module):
                 lambda: self._alone(keys, state, batch, strategy, alive, time),
             )
         descent = self._update(state.descent, gradient, carried, strategy)
-        ratio = info.pop("ratio")
-        info["force_ratio"] = ratio
-        return RepulsiveState(descent, state.step + 1, ratio), info
+        measured = {name: info[name] for name in state.measured}
+        return RepulsiveState(descent, state.step + 1, measured), info
 
     def _update(self, state: DescentState, gradient, carried, strategy) -> DescentState:
         def one(own, _):
@@ -146,32 +158,32 @@ class Repulsive(eqx.Module):
         alive = alive & jnp.isfinite(nll) & _finite(embedding.z)
         scene = Scene(problem, batch, keys, towards, self.descent.num_data)
         push = self.force.push(embedding, alive, scene)
-        scale = self.scale(time) if callable(self.scale) else jnp.asarray(self.scale)
-        strength = (scale * self.period).astype(nll.dtype)
+        scale = self.scale(time) if callable(self.scale) else self.scale
+        strength = jnp.asarray(scale, nll.dtype) * self.period
         cotangent = jax.tree.map(lambda leaf: strength * leaf, push.cotangent)
         drive = 1.0 if self.drive is None else self.drive(time)
         towards = drive * towards
-        if push.scores is not None and not isinstance(self.space, Weights):
+        if push.scores is not None and isinstance(self.space, Functions):
             # SVGD in function space: the outputs' own gradients are mixed, then pulled back.
-            towards = jnp.tensordot(push.scores.astype(towards.dtype), towards, 1)
-        if push.scores is None or not isinstance(self.space, Weights):
+            towards = self.space.blend(problem, push.scores, only_alive(towards, alive))
+        if push.scores is None or isinstance(self.space, Functions):
             gradient = embedding.pullback(towards, cotangent)
             shrink = jax.tree.map(lambda leaf: drive * leaf, shrink) if self.drive else shrink
-            gradient = jax.tree.map(jnp.add, gradient, shrink)
+            total = jax.tree.map(jnp.add, gradient, shrink)
         else:
-            gradient = self._mixed(embedding, push.scores, towards, shrink, cotangent)
-        gradient = self._tied(gradient, alive)
-        ratio = self._ratio(embedding, towards, cotangent, state, time)
-        info = {"loss": nll + penalty, "nll": nll, "ratio": ratio, **push.info}
-        return gradient, embedding.carried, info
+            gradient, total = self._mixed(embedding, push.scores, towards, shrink, cotangent, alive)
+        measured = self._measured(embedding, gradient, towards, cotangent, alive, state, time)
+        info = {"loss": nll + penalty, "nll": nll, **push.info, **measured}
+        info |= {"repulsion_scale": strength, "alive": jnp.sum(alive)}
+        return self._tied(total, alive), embedding.carried, info
 
-    def _mixed(self, embedding, scores, towards, shrink, cotangent):
+    def _mixed(self, embedding, scores, towards, shrink, cotangent, alive):
         """SVGD in weight space: every member follows a mixture of all members' gradients."""
         none = jax.tree.map(jnp.zeros_like, embedding.z)
-        own = jax.tree.map(jnp.add, embedding.pullback(towards, none), shrink)
-        mixed = jax.tree.map(lambda leaf: jnp.tensordot(scores.astype(leaf.dtype), leaf, 1), own)
-        zero = jnp.zeros_like(embedding.outputs)
-        return jax.tree.map(jnp.add, mixed, embedding.pullback(zero, cotangent))
+        own = embedding.pullback(towards, none)
+        mixed = mix(scores, only_alive(jax.tree.map(jnp.add, own, shrink), alive))
+        own = jax.tree.map(jnp.add, own, cotangent)
+        return own, jax.tree.map(jnp.add, mixed, cotangent)
 
     def _tied(self, gradient, alive):
         """Parameters that all members share follow the mean of the living members' gradients."""
@@ -190,7 +202,7 @@ class Repulsive(eqx.Module):
         gradient, carried, info = self._plain(keys, state.descent.variables, batch, strategy, time)
         pushed = jax.eval_shape(lambda: self._pushed(keys, state, batch, strategy, alive, time)[2])
         zeros = {k: jnp.zeros(v.shape, v.dtype) for k, v in pushed.items()}
-        return gradient, carried, {**zeros, **info, "ratio": state.ratio}
+        return gradient, carried, {**zeros, **info, **state.measured}
 
     def _plain(self, keys, variables, batch, strategy, time):
         def one(own, batch):
@@ -225,16 +237,33 @@ class Repulsive(eqx.Module):
 
         return jax.vmap(jax.value_and_grad(penalty))(params)
 
-    def _ratio(self, embedding, towards, cotangent, state, time):
-        """Norm of the repulsion's gradient over the loss's, measured now and then."""
+    def _measured(self, embedding, gradient, towards, cotangent, alive, state, time):
+        """Costly numbers, now and then: ``gradient`` is of loss and repulsion, without the prior's.
+
+        At the first step of an epoch or every 32 steps, whichever is more often; else the last.
+        """
+        per_epoch = self.descent.training.steps_per_epoch(self.descent.num_data)
+        every = min(DIAGNOSTIC_STEPS, per_epoch) * self.period
 
         def measure():
             none = jax.tree.map(jnp.zeros_like, cotangent)
-            push = _norms(embedding.pullback(jnp.zeros_like(towards), cotangent))
-            drive = _norms(embedding.pullback(towards, none))
-            return (push / jnp.maximum(drive, 1e-12)).astype(state.ratio.dtype)
+            drive = embedding.pullback(towards, none)
+            push = _norms(jax.tree.map(jnp.subtract, gradient, drive))
+            ratio = push / jnp.maximum(_norms(drive), jnp.finfo(push.dtype).tiny)
+            others = zip(self.force.measures, self.force.measure(embedding, alive), strict=True)
+            found = {"force_ratio": ratio, **dict(others)}
+            return {name: found[name].astype(old.dtype) for name, old in state.measured.items()}
 
-        return jax.lax.cond(time % DIAGNOSTIC_STEPS == 0, measure, lambda: state.ratio)
+        return jax.lax.cond(time % every == 0, measure, lambda: state.measured)
+
+
+def only_alive(tree: PyTree, alive: Bool[Array, " members"]) -> PyTree:
+    """Zeros in place of members that are not alive: what is not finite would spread."""
+
+    def keep(leaf):
+        return jnp.where(alive.reshape(-1, *(1,) * (leaf.ndim - 1)), leaf, 0.0)
+
+    return jax.tree.map(keep, tree)
 
 
 def _finite(z: Any) -> Bool[Array, " members"]:

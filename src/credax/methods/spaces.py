@@ -5,6 +5,7 @@ members are embedded at once; how they run is the strategy's affair.
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, Protocol
 
 import equinox as eqx
@@ -13,10 +14,10 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
 
 from credax.errors import InputError
-from credax.likelihood import Bernoulli, Categorical
+from credax.likelihood import Bernoulli, Categorical, Gaussian
 from credax.network import Variables
 from credax.problem import Batch, Problem
-from credax.training.members import Map, Strategy
+from credax.training.members import Strategy
 
 GradientOf = Literal["logit", "log_prob", "loss", "logit_difference"]
 Statistics = Literal["batch", "frozen", "detached"]
@@ -64,52 +65,77 @@ class Weights(eqx.Module):
         return Embedding(outputs, variables.params, carried, pullback)
 
 
+@dataclass(frozen=True)
+class Noise:
+    """Inputs near a batch: ``x + deviation ε``, ``ε`` standard normal."""
+
+    deviation: float = 0.25
+
+    def __call__(self, key: Array, x: Array) -> Array:
+        """The same noise for all members."""
+        return x + self.deviation * jax.random.normal(key, x.shape, x.dtype)
+
+
 class Functions(eqx.Module):
-    """A member's outputs on the batch, on the batch with noise, or on both.
+    """A member's outputs on the batch, on other inputs, or on both.
 
     ``outputs="probs"`` compares probabilities (classes) or means (regression), ``"logit"`` raw
-    outputs. ``points``: ``"batch"``, ``"noisy"`` (the batch plus Gaussian noise of deviation
-    ``noise``, so that labelled points themselves are not pushed apart) or ``"both"``.
+    outputs; a noise level that the likelihood learns is no function and never compared. ``points``:
+    ``"batch"``, ``"other"`` (``other(key, x)``, inputs in standard units, so that labelled points
+    themselves are not pushed apart) or ``"both"``. Padding rows of a batch are compared as zeros.
     """
 
     outputs: Literal["probs", "logit"] = "probs"
-    points: Literal["batch", "noisy", "both"] = "batch"
-    noise: float = 0.25
+    points: Literal["batch", "other", "both"] = "batch"
+    other: Callable[[Array, Array], Array] = Noise()
 
     def embed(self, problem, strategy, variables, batch, keys) -> Embedding:
-        """``z`` is ``[members, batch, outputs]``, compared as one vector."""
-        noisy = self.noisy(batch.x, keys[0])
+        """``z`` is ``[members, points, outputs]``, compared as one vector."""
 
         def both(params):
             outputs, carried = _outputs(problem, strategy, params, variables.state, batch.x, keys)
-            where = outputs
+            values = []
+            if self.points != "other":
+                values.append(self.values(problem, outputs) * batch.weight[:, None])
             if self.points != "batch":
-                where, _ = _outputs(problem, strategy, params, variables.state, noisy, keys)
-            if self.points == "both":
-                where = jnp.concatenate([outputs, where], axis=1)
-            return (outputs, self.values(problem, where)), carried
+                other = self.other(jax.random.fold_in(keys[0], 2), batch.x)
+                there, _ = _outputs(problem, strategy, params, variables.state, other, keys)
+                values.append(self.values(problem, there))
+            return (outputs, jnp.concatenate(values, axis=1)), carried
 
         (outputs, z), pull, carried = jax.vjp(both, variables.params, has_aux=True)
         return Embedding(outputs, z, carried, lambda out, cotangent: pull((out, cotangent))[0])
 
-    def noisy(self, x: Array, key: Array) -> Array:
-        """The batch with noise; the same for all members."""
-        return x + self.noise * jax.random.normal(jax.random.fold_in(key, 2), x.shape, x.dtype)
-
-    def where(self, x: Array, key: Array) -> Array:
-        """The inputs at which members are compared."""
-        noisy = self.noisy(x, key)
-        return {"batch": x, "noisy": noisy, "both": jnp.concatenate([x, noisy])}[self.points]
+    def where(self, batch: Batch, key: Array) -> tuple[Array, Array]:
+        """The inputs at which members are compared, and their weights."""
+        if self.points == "batch":
+            return batch.x, batch.weight
+        other = self.other(jax.random.fold_in(key, 2), batch.x)
+        weight = jnp.ones(len(other), batch.weight.dtype)
+        if self.points == "other":
+            return other, weight
+        return jnp.concatenate([batch.x, other]), jnp.concatenate([batch.weight, weight])
 
     def values(self, problem: Problem, outputs: Array) -> Array:
         """What is compared, from raw outputs."""
+        likelihood = problem.likelihood
+        if isinstance(likelihood, Gaussian):
+            return likelihood.predict(outputs).means  # pyright: ignore[reportAttributeAccessIssue]
         if self.outputs == "logit":
             return outputs
-        if isinstance(problem.likelihood, Categorical):
+        if isinstance(likelihood, Categorical):
             return jax.nn.softmax(outputs, axis=-1)
-        if isinstance(problem.likelihood, Bernoulli):
+        if isinstance(likelihood, Bernoulli):
             return jax.nn.sigmoid(outputs)
-        return problem.likelihood.predict(outputs).means  # pyright: ignore[reportAttributeAccessIssue]
+        return likelihood.predict(outputs).means  # pyright: ignore[reportAttributeAccessIssue]
+
+    def blend(self, problem: Problem, scores: Array, cotangent: Array) -> Array:
+        """Members' cotangents of the outputs mixed by ``scores``; a learned noise stays its own."""
+        mixed = jnp.tensordot(scores.astype(cotangent.dtype), cotangent, 1)
+        if isinstance(problem.likelihood, Gaussian) and problem.likelihood.noise == "learned":
+            count = cotangent.shape[-1] // 2
+            return jnp.concatenate([mixed[..., :count], cotangent[..., count:]], axis=-1)
+        return mixed
 
 
 class InputGradients(eqx.Module):
@@ -120,8 +146,8 @@ class InputGradients(eqx.Module):
     shared by all members). ``statistics`` says what batch statistics do in the gradient's pass:
     ``"batch"`` uses them and leaks between rows, ``"frozen"`` uses the running averages,
     ``"detached"`` the batch's values as constants. ``pullback``: ``"vjp"`` keeps the residuals of
-    one reverse pass, ``"jvp"`` recomputes (for members in groups), ``"difference"`` approximates.
-    ``fraction`` of the batch enters.
+    one reverse pass, ``"jvp"`` recomputes them (where members run in groups to save memory),
+    ``"difference"`` approximates. ``fraction`` of the batch enters.
     """
 
     gradient_of: GradientOf = "logit"
@@ -155,7 +181,7 @@ class InputGradients(eqx.Module):
             return (outputs, gradient.reshape(rows, -1)), new
 
         own = lambda params: (params, variables.state, keys)  # noqa: E731
-        if self.pullback == "vjp" and not isinstance(strategy, Map):
+        if self.pullback == "vjp":
             (outputs, z), pull, carried = jax.vjp(
                 lambda params: strategy(one, own(params), None), variables.params, has_aux=True
             )
@@ -264,11 +290,21 @@ class Features(eqx.Module):
         return Embedding(outputs, z, carried, pullback, to_space)
 
 
-def check_float_inputs(problem: Problem, x: Any) -> None:
-    """Input gradients need inputs that are numbers on a line."""
-    dtype = jax.eval_shape(problem.prepare_inputs, jax.ShapeDtypeStruct(x.shape, x.dtype)).dtype
-    if not jnp.issubdtype(dtype, jnp.floating):
-        raise InputError(f"inputs have type {dtype}; input gradients need floating-point inputs")
+def check_detached(problem: Problem, x: Any) -> None:
+    """Only the state of credax's own batch norm is known to hold a batch's own statistics."""
+    example = jax.ShapeDtypeStruct((1, *x.shape[1:]), x.dtype)
+    state = jax.eval_shape(problem.init, jax.random.key(0), example).state
+
+    def own(node) -> bool:
+        if not isinstance(node, dict):
+            return False
+        return set(node) == {"mean", "variance", "weight"} or all(map(own, node.values()))
+
+    if not own(state):
+        raise InputError(
+            "statistics is 'detached' and the network's state is not that of credax's own batch "
+            "norm; use statistics='frozen', or a network of credax.networks"
+        )
 
 
 def _outputs(problem: Problem, strategy: Strategy, params, carried, x, keys):

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from credax.data.dataset import Split
-from credax.methods.ensemble import Ensemble, choices
+from credax.methods.ensemble import Ensemble, choices, positive
 from credax.methods.pushes import SteinPush
 from credax.methods.repulsive import Repulsive
 from credax.methods.spaces import Weights
@@ -30,14 +30,15 @@ class SVGD(Ensemble):
     """Networks in the ensemble."""
     kernel: Literal["rbf", "linear"] = "rbf"
     """Gaussian, or x.y + 1."""
-    bandwidth: Literal["median_plus_one", "median"] | float = "median_plus_one"
-    """Squared median distance over ln(M + 1) or ln M, or a number."""
+    bandwidth: Literal["median_plus_one", "median", "heat"] | float = "median_plus_one"
+    """Median squared distance over ln(M + 1) or ln M, by the heat equation, or a number."""
     repulsion_scale: float = 1.0
     """Factor of the kernel's gradient."""
 
     def __post_init__(self):
         Ensemble.__post_init__(self)
         choices(self)
+        positive(self, "bandwidth")
 
     def dynamics(self, problem: Problem, data: Split, training: Training) -> Repulsive:
         """Weight space with the Stein direction."""

@@ -4,10 +4,10 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 import jax.numpy as jnp
+from jaxtyping import Array
 
 from credax.data.dataset import Split
-from credax.errors import InputError
-from credax.methods.ensemble import Ensemble, choices, scale_of
+from credax.methods.ensemble import Ensemble, Scale, check_keep, choices, positive, scale_of
 from credax.methods.pushes import MixingPush
 from credax.methods.repulsive import Repulsive
 from credax.methods.spaces import Weights
@@ -34,10 +34,10 @@ class WeightWGD(Ensemble):
     """Networks in the ensemble."""
     estimator: Literal["kde", "blob", "sge", "ssge"] = "kde"
     """How the members' density is estimated."""
-    bandwidth: Literal["median_plus_one", "median"] | float = "median_plus_one"
-    """Squared median distance over ln(M + 1) or ln M, or a number."""
-    repulsion_scale: Literal["data", "batch"] | float = "data"
-    """1/N (the posterior's own scale), 1/B, or a number times 1/N."""
+    bandwidth: Literal["median_plus_one", "median", "heat"] | float = "median_plus_one"
+    """Median squared distance over ln(M + 1) or ln M, by the heat equation, or a number."""
+    repulsion_scale: Scale = "data"
+    """1/N (the posterior's own scale), 1/B, or a number or schedule times 1/N."""
     anneal: Literal["none", "linear", "tanh", "cyclic"] = "none"
     """Let the loss's gradient grow from zero over ``anneal_steps``."""
     anneal_steps: int = 1000
@@ -50,8 +50,8 @@ class WeightWGD(Ensemble):
     def __post_init__(self):
         Ensemble.__post_init__(self)
         choices(self)
-        if self.keep is not None and not 0 < self.keep <= 1:
-            raise InputError(f"keep is {self.keep}; it is a share in (0, 1]")
+        positive(self, "bandwidth", "anneal_steps")
+        check_keep(self.keep)
 
     def dynamics(self, problem: Problem, data: Split, training: Training) -> Repulsive:
         """Weight space with a density estimate."""
@@ -61,17 +61,27 @@ class WeightWGD(Ensemble):
             Weights(),
             MixingPush(self.estimator, self.bandwidth, self.ridge, self.keep),
             scale_of(self.repulsion_scale, batch=1 / rows, data=1 / count, number=1 / count),
-            drive=annealing(self.anneal, self.anneal_steps),
+            drive=None if self.anneal == "none" else Annealing(self.anneal, self.anneal_steps),
         )
 
 
-def annealing(kind: str, steps: int):
-    """Factor of the loss's gradient: linear, tanh((1.3 t/S)^10), five cycles to the tenth power."""
-    if kind == "none":
-        return None
-    forms = {
-        "linear": lambda t: t / steps,
-        "tanh": lambda t: jnp.tanh((1.3 * t / steps) ** 10),
-        "cyclic": lambda t: (jnp.mod(t, steps / 5) / (steps / 5)) ** 10,
-    }
-    return lambda t: jnp.where(t < steps, forms[kind](t), 1.0)
+@dataclass(frozen=True)
+class Annealing:
+    """Factor of the loss's gradient: linear, tanh((1.3 t/S)^10), five cycles to the tenth power.
+
+    >>> float(Annealing("linear", 10)(5))
+    0.5
+    """
+
+    kind: Literal["linear", "tanh", "cyclic"]
+    steps: int
+
+    def __call__(self, step) -> Array:
+        """The factor at a step; one after the last."""
+        share = step / self.steps
+        rising = {
+            "linear": lambda: share,
+            "tanh": lambda: jnp.tanh((1.3 * share) ** 10),
+            "cyclic": lambda: jnp.mod(5 * share, 1.0) ** 10,
+        }[self.kind]()
+        return jnp.where(share < 1, rising, 1.0)
