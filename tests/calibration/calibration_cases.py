@@ -43,7 +43,7 @@ def overconfident(rows=300, classes=3, members=1, seed=0, factor=2.0):
     logits, y = calibrated(rows, classes, seed)
     noise = np.random.default_rng(seed + 1).standard_normal((members, rows, classes))
     logits = factor * logits + (0.7 * noise if members > 1 else 0.0 * noise)
-    return ClassPrediction.from_logits(logits.astype(np.float32)), y
+    return ClassPrediction(np.log(softmax(logits)).astype(np.float32)), y
 
 
 def regression(rows=300, members=1, targets=1, seed=0, true_scale=2.0):

@@ -133,7 +133,7 @@ def test_certain_rows_stay_finite(name):
 @pytest.mark.parametrize("name", PREDICTIONS)
 def test_never_worse_on_its_own_rows(name):
     """Own-row loss falls: NLL for the scalings, squared error for the binnings."""
-    p, y = case(name, rows=300)
+    p, y = case(name)
     after = record(name).fit(p, y, key=0)(p)
 
     def losses(q):

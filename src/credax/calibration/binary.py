@@ -26,10 +26,13 @@ class FittedBinary(eqx.Module):
         """The calibrated prediction; jit-able."""
         require_two_classes(prediction, "this calibrator")
         logs = chosen_logs(prediction, self.apply_to)
-        odds = self.a * logs[..., 1] - self.b * logs[..., 0] + self.c
-        return ClassPrediction(
-            jnp.stack([jax.nn.log_sigmoid(-odds), jax.nn.log_sigmoid(odds)], axis=-1)
-        )
+        return ClassPrediction(_two_classes(logs, self.a, self.b, self.c))
+
+
+@jax.jit
+def _two_classes(logs, a, b, c):
+    odds = a * logs[..., 1] - b * logs[..., 0] + c
+    return jnp.stack([jax.nn.log_sigmoid(-odds), jax.nn.log_sigmoid(odds)], axis=-1)
 
 
 class Beta(eqx.Module):

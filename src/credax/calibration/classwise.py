@@ -36,9 +36,8 @@ class StepMaps(eqx.Module):
     def raw(self, probs: Float[Array, "... classes"]) -> Float[Array, "... classes"]:
         """The mapped probabilities before renormalisation."""
         slack = 1 + EDGE_ROUNDINGS * jnp.finfo(probs.dtype).eps
-        edges, values = (jnp.asarray(a, probs.dtype) for a in (self.edges * slack, self.values))
-        lookup = jax.vmap(lambda e, v, p: v[jnp.searchsorted(e, p)], (0, 0, -1), -1)
-        return lookup(edges, values, probs)
+        edges, values = (a.astype(probs.dtype) for a in (self.edges * slack, self.values))
+        return _steps(edges, values, probs)
 
     def __call__(self, prediction: ClassPrediction) -> ClassPrediction:
         """The calibrated prediction; jit-able."""
@@ -61,8 +60,8 @@ class LineMaps(eqx.Module):
 
     def raw(self, probs: Float[Array, "... classes"]) -> Float[Array, "... classes"]:
         """The mapped probabilities before renormalisation."""
-        knots, values = (jnp.asarray(a, probs.dtype) for a in (self.knots, self.values))
-        return jax.vmap(lambda x, v, p: jnp.interp(p, x, v), (0, 0, -1), -1)(knots, values, probs)
+        knots, values = (a.astype(probs.dtype) for a in (self.knots, self.values))
+        return _lines(knots, values, probs)
 
     def __call__(self, prediction: ClassPrediction) -> ClassPrediction:
         """The calibrated prediction; jit-able."""
@@ -76,11 +75,27 @@ class LineMaps(eqx.Module):
 def _renormalised(maps: StepMaps | LineMaps, prediction: ClassPrediction):
     require_classes(prediction, "the calibrator", len(maps.values))
     probs = chosen_probs(prediction, maps.apply_to)
-    raw = maps.raw(probs)
+    log_probs, unchanged = _divide(maps.raw(probs), probs)
+    return ClassPrediction(log_probs), unchanged
+
+
+# Compiled, because one program is dispatched (and built) faster than its ten operations apart.
+@jax.jit
+def _steps(edges, values, probs):
+    return jax.vmap(lambda e, v, p: v[jnp.searchsorted(e, p)], (0, 0, -1), -1)(edges, values, probs)
+
+
+@jax.jit
+def _lines(knots, values, probs):
+    return jax.vmap(lambda x, v, p: jnp.interp(p, x, v), (0, 0, -1), -1)(knots, values, probs)
+
+
+@jax.jit
+def _divide(raw, probs):
     total = jnp.sum(raw, axis=-1, keepdims=True)
     empty = total <= 0
     kept = jnp.where(empty, probs, raw / jnp.where(empty, 1, total))
-    return ClassPrediction.from_probs(kept), jnp.sum(empty)
+    return jnp.log(kept), jnp.sum(empty)
 
 
 def pairs(

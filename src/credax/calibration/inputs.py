@@ -3,8 +3,10 @@
 Fitting keeps the classes on the first axis: sums over a short last axis are several times slower.
 """
 
+from functools import partial
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
@@ -33,12 +35,14 @@ def class_arrays(
     return np.ascontiguousarray(np.moveaxis(logs, -1, 0)), y
 
 
+@partial(jax.jit, static_argnums=1)
 def chosen_logs(prediction: ClassPrediction, apply_to: ApplyTo) -> Array:
     """The log-probabilities a fitted map acts on, ``[members or 1, batch, classes]``, finite."""
     logs = prediction.log_probs if apply_to == "members" else prediction.log_mean[None]
     return jnp.where(jnp.isneginf(logs), LOG_FLOOR, logs)
 
 
+@partial(jax.jit, static_argnums=1)
 def chosen_probs(prediction: ClassPrediction, apply_to: ApplyTo) -> Array:
     """The probabilities a fitted map acts on, ``[members or 1, batch, classes]``."""
     return prediction.members if apply_to == "members" else prediction.probs[None]

@@ -1,5 +1,6 @@
 """Vector, matrix and Dirichlet scaling: an affine map of the log-probabilities, then softmax."""
 
+from functools import partial
 from typing import Any, Literal
 
 import equinox as eqx
@@ -36,10 +37,16 @@ class AffineScaling(eqx.Module):
     def __call__(self, prediction: ClassPrediction) -> ClassPrediction:
         """The scaled prediction; jit-able."""
         require_classes(prediction, "the scaling", len(self.bias))
-        z = _inputs(chosen_logs(prediction, self.apply_to), self.inputs, jnp)
-        weight, bias = jnp.asarray(self.weight, z.dtype), jnp.asarray(self.bias, z.dtype)
-        logits = z * weight if weight.ndim == 1 else z @ weight.T
-        return ClassPrediction(jax.nn.log_softmax(logits + bias, axis=-1))
+        logs = chosen_logs(prediction, self.apply_to)
+        weight, bias = self.weight.astype(logs.dtype), self.bias.astype(logs.dtype)
+        return ClassPrediction(_scale(logs, weight, bias, self.inputs))
+
+
+@partial(jax.jit, static_argnums=3)
+def _scale(logs, weight, bias, inputs):
+    z = _inputs(logs, inputs, jnp)
+    logits = z * weight if weight.ndim == 1 else z @ weight.T
+    return jax.nn.log_softmax(logits + bias, axis=-1)
 
 
 class Vector(eqx.Module):

@@ -2,6 +2,7 @@
 
 import math
 import warnings
+from functools import partial
 from typing import Any
 
 import equinox as eqx
@@ -74,8 +75,12 @@ class FittedTemperature(eqx.Module):
     def __call__(self, prediction: ClassPrediction) -> ClassPrediction:
         """The prediction at this temperature; jit-able."""
         require_classes(prediction, "'temperature'", self.classes)
-        logs = chosen_logs(prediction, self.apply_to)
-        return ClassPrediction(jax.nn.log_softmax(logs / self.temperature, axis=-1))
+        return ClassPrediction(_soften(prediction, self.apply_to, self.temperature))
+
+
+@partial(jax.jit, static_argnums=1)
+def _soften(prediction, apply_to, temperature):
+    return jax.nn.log_softmax(chosen_logs(prediction, apply_to) / temperature, axis=-1)
 
 
 def nll_after_temperature(
