@@ -14,10 +14,11 @@ from credax.cli.config import read_arguments
 
 @dataclass(frozen=True)
 class List:
-    """What there is: methods, datasets, networks, metrics, or runs in a folder."""
+    """What there is: methods, datasets, networks, metrics, experiments, or runs in a folder."""
 
     what: Annotated[
-        Literal["methods", "datasets", "networks", "metrics", "runs"], tyro.conf.Positional
+        Literal["methods", "datasets", "networks", "metrics", "experiments", "runs"],
+        tyro.conf.Positional,
     ]
     """What to list."""
     root: str = "runs"
@@ -34,6 +35,7 @@ def run(arguments: list[str]) -> None:
         "datasets": _datasets,
         "networks": _networks,
         "metrics": _metrics,
+        "experiments": _experiments,
         "runs": lambda: _runs(Path(config.root)),
     }[config.what]()
     if config.json:
@@ -90,6 +92,15 @@ def _metrics() -> list[dict[str, Any]]:
             "what it is": metric.description,
         }
         for metric in METRICS.values()
+    ]
+
+
+def _experiments() -> list[dict[str, Any]]:
+    from credax import experiments
+
+    return [
+        {"experiment": name, "what it is": experiments.describe(name)}
+        for name in experiments.names()
     ]
 
 

@@ -16,6 +16,8 @@ COMMANDS = {
     "evaluate": "metrics of a finished run on test data",
     "predict": "predictions of a finished run for new inputs",
     "report": "the report page of one or more finished runs",
+    "reproduce": "run a published experiment and print its table beside the published one",
+    "pca": "principal components of a data set's inputs: credax pca DATA OUT.npz",
     "list": "list methods, datasets, networks, metrics or runs",
     "show": "what a run is and how far it is",
 }

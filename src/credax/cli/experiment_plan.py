@@ -1,0 +1,119 @@
+"""What ``credax reproduce`` would do: ``--dry-run``."""
+
+import dataclasses
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from credax import data as datasets
+from credax.cli.plan import activation_bytes
+from credax.experiments.bench import trials
+from credax.experiments.experiment import Arm, Experiment, Scale
+from credax.network import count_params
+from credax.networks import using_implementation
+from credax.report.numbers import size
+from credax.training import Descent
+
+
+def plan(
+    experiment: Experiment, name: str, scale: Scale, seeds: int, root: Path, data_dir: str | None
+) -> dict[str, Any]:
+    """Everything the experiment would do, as plain data; reads no data set."""
+    data, training = scale.data, scale.training
+    here = data.synthetic or datasets.describe(data.name).available(data_dir)
+    per_epoch = training.steps_per_epoch(data.train_rows)
+    content = {
+        "experiment": experiment.name,
+        "scale": name,
+        "note": scale.note,
+        "data": {**dataclasses.asdict(data), "on this machine": here},
+        "likelihood": repr(scale.likelihood),
+        "weight_decay": scale.weight_decay,
+        "training": dataclasses.asdict(training),
+        "evaluation": _plain(scale.evaluation),
+        "steps": {"per epoch": per_epoch, "total": per_epoch * training.epochs},
+        "seeds": list(range(seeds)),
+        "arms": {arm.name: _arm(arm, scale) for arm in scale.arms},
+        "fits": [
+            {"arm": trial.arm.name, "seed": trial.seed, "folder": str(trial.folder)}
+            for trial in trials(scale, root, seeds)
+        ],
+    }
+    return json.loads(json.dumps(content))
+
+
+def print_plan(content: dict[str, Any]) -> None:
+    """The plan for people: what all fits share, then each arm, then the folders."""
+    shared = {k: v for k, v in content.items() if k not in ("arms", "fits")}
+    for name, value in _flatten(shared):
+        print(f"{name:<36}{value}")
+    for arm in content["arms"].values():
+        print(f"\n{arm['label']}")
+        for name, value in _flatten({k: v for k, v in arm.items() if k != "label"}):
+            value = size(value) if name.startswith("memory") else value
+            print(f"  {name:<40}{value}")
+    print(f"\n{len(content['fits'])} fits")
+    for fit in content["fits"]:
+        print(f"  {fit['arm']}, seed {fit['seed']:<4}{fit['folder']}")
+
+
+def _arm(arm: Arm, scale: Scale) -> dict[str, Any]:
+    """A method's settings, its parameters, and an estimate of its memory if all run at once."""
+    problem, data, training = scale.problem(arm), scale.data, scale.training
+    dtype = jnp.uint8 if len(data.input_shape) == 3 else jnp.float32
+    example = jax.ShapeDtypeStruct((1, *data.input_shape), dtype)
+    members = getattr(arm.method, "members", 1)
+    descent = Descent(problem, training, data.train_rows, members)
+    state = jax.eval_shape(lambda: descent.init(jax.random.key(0), example))
+    params = count_params(state.variables)
+    dimension = math.prod(data.input_shape)
+    with using_implementation("native"):
+        one = activation_bytes(problem, training.batch_size, example)
+    directional = hasattr(arm.method, "lengthscale")
+    memory = {
+        "members and optimiser": members * _bytes(state),
+        "gradients": members * 4 * params,
+        # Repelled input gradients take a second, tangent pass through the network.
+        "activations": members * one * (2 if directional else 1),
+        "input gradients": 3 * members * training.batch_size * dimension * 4 if directional else 0,
+        "metric": _metric_bytes(arm.method, dimension),
+        "training rows": data.train_rows * dimension * example.dtype.itemsize,
+    }
+    return {
+        "label": arm.label,
+        "network": repr(problem.network),
+        "method": {"name": arm.method.name, **dataclasses.asdict(arm.method)},
+        "parameters": {"one network": params, "members": members, "all": members * params},
+        "memory (estimate)": {**memory, "total": sum(memory.values())},
+    }
+
+
+def _metric_bytes(method: Any, dimension: int) -> int:
+    if getattr(method, "lengthscale", "identity") in ("identity", 0):
+        return 0
+    if method.rank is None:
+        return 4 * dimension**2
+    rank = method.rank if isinstance(method.rank, int) else dimension
+    return 4 * dimension * rank
+
+
+def _bytes(tree: Any) -> int:
+    return sum(math.prod(leaf.shape) * leaf.dtype.itemsize for leaf in jax.tree.leaves(tree))
+
+
+def _plain(value: Any) -> Any:
+    return dataclasses.asdict(value) if dataclasses.is_dataclass(value) else value  # pyright: ignore[reportArgumentType]
+
+
+def _flatten(content: dict[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
+    rows = []
+    for name, value in content.items():
+        if isinstance(value, dict) and value:
+            rows += _flatten(value, f"{prefix}{name}.")
+        else:
+            rows.append((prefix + name, value))
+    return rows

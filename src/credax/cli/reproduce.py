@@ -1,0 +1,193 @@
+"""``credax reproduce NAME``: a published experiment, its table beside the published one."""
+
+import dataclasses
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import tyro
+
+from credax import experiments
+from credax.cli.config import Names, read_arguments
+from credax.errors import InputError, unknown
+
+DEFAULT_ROOT = "runs"
+STEP_ROWS = 2048
+
+
+@dataclass(frozen=True)
+class Reproduce:
+    """Run a published experiment; the same command resumes it."""
+
+    name: Annotated[str, tyro.conf.Positional]
+    """Which one (credax reproduce --help lists them)."""
+    scale: Literal["test", "cpu", "paper"] = "cpu"
+    """Seconds, minutes on a processor, or the published settings."""
+    seeds: int | None = None
+    """How many seeds, 0, 1, ...; by default the scale's own number."""
+    arms: Names = ()
+    """Some rows of the table only, by name, separated by commas."""
+    out: str | None = None
+    """Folder of the experiment; by default runs/NAME_SCALE."""
+    data_dir: str | None = None
+    """Folder with the data files; by default CREDAX_DATA or the cache."""
+    download: bool = True
+    """Fetch data that is not here, where its publisher's address is known."""
+    strategy: Literal["auto", "vmap", "map", "unroll", "shard"] = "auto"
+    """How members run: all at once, in groups, one by one, or spread over devices."""
+    members_at_once: int = 1
+    """Group size of strategy=map."""
+    dry_run: bool = False
+    """Print every fit with all its settings, parameters and memory; train nothing."""
+    one_step: bool = False
+    """Take one training step of every arm at the scale's settings; keep nothing."""
+    json: bool = False
+    """Print as JSON."""
+    quiet: bool = False
+    """No progress bar."""
+
+
+def run(arguments: list[str]) -> None:
+    """Read the flags; plan, try one step, or run."""
+    if not arguments or arguments[0] in ("-h", "--help"):
+        print(_usage())
+        if arguments:
+            read_arguments(Reproduce, ["--help"], "credax reproduce")
+        return
+    config = read_arguments(Reproduce, arguments, "credax reproduce")
+    if config.name not in experiments.names():
+        raise unknown("experiment", config.name, experiments.names())
+    experiment = experiments.get(config.name)
+    from credax.experiments.bench import check_seeds, chosen
+
+    scale = chosen(experiment.scale(config.scale), config.arms)
+    engine = {"strategy": config.strategy, "members_at_once": config.members_at_once}
+    scale = dataclasses.replace(scale, training=scale.training.replace(**engine))
+    seeds = scale.seeds if config.seeds is None else check_seeds(config.seeds)
+    root = Path(config.out or Path(DEFAULT_ROOT) / f"{experiment.name}_{config.scale}")
+    if config.dry_run:
+        _print_plan(experiment, config, scale, seeds, root)
+    elif config.one_step:
+        _one_step(experiment, config, scale, root)
+    else:
+        _reproduce(experiment, config, scale, seeds, root)
+
+
+def _usage() -> str:
+    lines = [f"  {name:<24}{experiments.describe(name)}" for name in experiments.names()]
+    return "\n".join(
+        [
+            "usage: credax reproduce NAME [--scale test|cpu|paper] [options]",
+            "",
+            *lines,
+            "",
+            "example: credax reproduce forde-digits --seeds 3",
+        ]
+    )
+
+
+def _reproduce(experiment: Any, config: Reproduce, scale: Any, seeds: int, root: Path) -> None:
+    from rich.console import Console
+
+    from credax.experiments.bench import Bench
+    from credax.experiments.page import figure_paths, write_outcome
+    from credax.report import print_rich
+
+    quiet = config.quiet or config.json
+    notes = Console(stderr=True, quiet=quiet)
+    bench = Bench(
+        experiment,
+        config.scale,
+        scale,
+        scale.data.load(config.data_dir, config.download),
+        root,
+        seeds,
+        progress=False if quiet else None,
+        say=lambda text: notes.print(text, highlight=False),
+    )
+    outcome = experiment.run(bench)
+    table = write_outcome(bench, outcome)
+    if config.json:
+        print((root / "results.json").read_text())
+        return
+    console = Console()
+    print_rich(table, console)
+    for published in outcome.published:
+        _print_published(published, outcome.results, console)
+    for sentence in (*outcome.findings, f"Scale {config.scale}: {scale.note}."):
+        console.print(sentence, highlight=False)
+    for path in (root / "results.csv", *figure_paths(root, outcome), root / "report.html"):
+        console.print(str(path), highlight=False, soft_wrap=True)
+
+
+def _print_published(published: Any, results: Any, console: Any) -> None:
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(
+        title=Text(f"Beside {published.title}"),
+        title_justify="left",
+        box=SIMPLE_HEAD,
+        pad_edge=False,
+        show_lines=True,
+    )
+    table.add_column("method", no_wrap=True)
+    for measure in published.measures:
+        table.add_column(Text(f"{measure.label}\nours\n{published.kind}"), justify="right")
+    for label, *cells in published.lines(results):
+        pairs = zip(cells[::2], cells[1::2], strict=True)
+        table.add_row(label, *(Text(f"{ours}\n{theirs}") for ours, theirs in pairs))
+    console.print(table)
+    console.print(Text(f"Mean ± standard deviation. {published.source}.", style="dim"))
+
+
+def _print_plan(experiment: Any, config: Reproduce, scale: Any, seeds: int, root: Path) -> None:
+    from credax.cli.experiment_plan import plan, print_plan
+
+    content = plan(experiment, config.scale, scale, seeds, root, config.data_dir)
+    if config.json:
+        print(json.dumps(content, indent=2))
+    else:
+        print_plan(content)
+
+
+def _one_step(experiment: Any, config: Reproduce, scale: Any, root: Path) -> None:
+    from credax.experiments.bench import Bench
+    from credax.experiments.step import first_step
+
+    dataset = _rows_at_hand(scale.data, config)
+    training = scale.training
+    if config.strategy == "auto":
+        # Members one after another: the memory of one, and the same numbers.
+        training = training.replace(strategy="map", members_at_once=1)
+    bench = Bench(experiment, config.scale, scale, dataset, root, 1)
+    steps = []
+    for arm in scale.arms:
+        step = {"data": dataset.name, **first_step(bench, arm, training)}
+        steps.append(step)
+        if not config.json:
+            mean = sum(step["nll"]) / len(step["nll"])
+            print(
+                f"{arm.label:<24}{len(step['nll'])} members, nll {mean:.4f}, greatest change "
+                f"{step['greatest change']:.3g}, {step['seconds for the step']} s "
+                f"(preparation {step['seconds to prepare']} s)",
+                flush=True,
+            )
+    if config.json:
+        print(json.dumps(steps, indent=2))
+    else:
+        print(f"one step each on {dataset.name}, {len(dataset.train)} rows")
+
+
+def _rows_at_hand(data: Any, config: Reproduce) -> Any:
+    try:
+        return data.load(config.data_dir, config.download)
+    except InputError as error:
+        if data.classes is None or len(data.input_shape) != 3:
+            raise
+        import sys
+
+        print(f"credax: {error}; taking {STEP_ROWS} generated pictures instead", file=sys.stderr)
+        return data.made_up(STEP_ROWS, 1)

@@ -1,0 +1,43 @@
+"""Experiments: published results run again, one file each; one line each in the registry."""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from credax.errors import unknown
+
+if TYPE_CHECKING:
+    from credax.experiments.experiment import Experiment
+
+REGISTRY = {
+    "forde-toy-1d": ("forde_toy_1d", "what members say between clusters of points on a line"),
+    "forde-toy-2d": ("forde_toy_2d", "entropy around five clouds of points in the plane"),
+    "forde-digits": ("forde_digits", "8 by 8 digits, clean and corrupted, all ensembles"),
+    "forde-cifar10": ("forde_cifar10", "CIFAR-10, clean and corrupted (tables 2 and 3)"),
+    "forde-cifar100": ("forde_cifar100", "CIFAR-100, clean and corrupted (table 1)"),
+    "forde-tinyimagenet": ("forde_tinyimagenet", "TinyImageNet, clean and corrupted (table 4)"),
+    "forde-ablation": ("forde_ablation", "how hard to repel: strengths from 0 to 10, and a decay"),
+    "forde-lengthscale": ("forde_lengthscale", "from the identity to PCA, both mixes (figure 11)"),
+    "forde-ensemble-size": ("forde_ensemble_size", "how many members (figures 5 and 6)"),
+    "forde-gradient-penalty": (
+        "forde_gradient_penalty",
+        "a penalty on gradient cosines in the same metric against the repulsion",
+    ),
+    "forde-diversity": ("forde_diversity", "diversity against severity of corruption (figure 7)"),
+}
+
+
+def names() -> list[str]:
+    """The experiments, as on the command line."""
+    return list(REGISTRY)
+
+
+def get(name: str) -> "Experiment":
+    """An experiment by its name on the command line."""
+    if name not in REGISTRY:
+        raise unknown("experiment", name, REGISTRY)
+    return import_module(f"credax.experiments.{REGISTRY[name][0]}").EXPERIMENT
+
+
+def describe(name: str) -> str:
+    """One line about an experiment."""
+    return REGISTRY[name][1]

@@ -1,0 +1,172 @@
+"""Where an experiment runs: its data, a run folder for every fit, what is done already."""
+
+import dataclasses
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from credax.data import Dataset
+from credax.errors import InputError, unknown
+from credax.experiments.experiment import Arm, Experiment, Scale
+from credax.files import read_json, write_json
+from credax.network import count_params
+from credax.posterior import Posterior
+from credax.prediction import Prediction
+from credax.problem import Problem
+from credax.report import Result
+from credax.training import RunFolder, fit
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One fit: an arm, a seed, and the folder that keeps it."""
+
+    arm: Arm
+    seed: int
+    folder: Path
+
+
+@dataclass(frozen=True)
+class Bench:
+    """An experiment at one scale, with its data loaded."""
+
+    experiment: Experiment
+    size: str
+    scale: Scale
+    dataset: Dataset
+    root: Path
+    seeds: int
+    progress: bool | None = None
+    say: Callable[[str], None] = lambda text: None
+
+    def problem(self, arm: Arm) -> Problem:
+        """An arm's problem in the data's units."""
+        train = self.dataset.train
+        return self.scale.problem(arm).with_units(train.inputs, train.targets)
+
+    @property
+    def trials(self) -> list[Trial]:
+        """Every arm and seed, in the order of the table."""
+        return trials(self.scale, self.root, self.seeds)
+
+    def params(self, arm: Arm) -> int:
+        """Learned numbers of one of its networks."""
+        x = self.dataset.train.x
+        example = jax.ShapeDtypeStruct((1, *x.shape[1:]), x.dtype)
+        return count_params(jax.eval_shape(self.problem(arm).init, jax.random.key(0), example))
+
+    def trained(self) -> Iterator[tuple[Trial, Posterior]]:
+        """Every trial with its posterior, trained, resumed or read, one after another."""
+        every = self.trials
+        for number, trial in enumerate(every, 1):
+            self.say(f"{trial.arm.label}, seed {trial.seed}  ({number} of {len(every)})")
+            yield trial, self.posterior(trial)
+
+    def posterior(self, trial: Trial) -> Posterior:
+        """Train, or resume, or read the finished run."""
+        return fit(
+            self.scale.problem(trial.arm),
+            trial.arm.method,
+            self.dataset.train,
+            key=trial.seed,
+            training=self.scale.training,
+            folder=trial.folder,
+            config={
+                "experiment": self.experiment.name,
+                "scale": self.size,
+                "arm": trial.arm.name,
+                "data": self.dataset.name,
+                "seed": trial.seed,
+            },
+            progress=self.progress,
+        )
+
+    def remembered(self, trial: Trial, measure: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+        """What ``measure`` says of a finished trial; it is kept beside the run, and read again.
+
+        A change of the scale's evaluation settings measures anew.
+        """
+        path = trial.folder / "evaluation.json"
+        settings = _plain(self.scale.evaluation)
+        if path.exists():
+            kept = read_json(path)
+            if kept.get("settings") == settings:
+                return kept["measured"]
+        measured = measure()
+        write_json(path, {"settings": settings, "measured": measured})
+        return measured
+
+    def result(
+        self, trial: Trial, metrics: dict[str, float], prediction: Prediction | None = None
+    ) -> Result:
+        """A row of the table, with its history and cost."""
+        folder = RunFolder(trial.folder)
+        history = folder.history()
+        ending = next((line for line in history if line.get("event") == "finished"), {})
+        excluded = ending.get("excluded", {})
+        y = None if prediction is None else np.asarray(self.dataset.test.y)
+        return Result(
+            method=trial.arm.label,
+            seed=trial.seed,
+            metrics=metrics,
+            prediction=prediction,
+            y=y,
+            history=[_numbers(line) for line in history if "event" not in line],
+            cost={
+                "members": getattr(trial.arm.method, "members", 1),
+                "parameters": self.params(trial.arm),
+                "epochs": self.scale.training.epochs,
+                "training_seconds": ending.get("seconds"),
+                "compile_seconds": ending.get("compile_seconds"),
+                "peak_memory_bytes": ending.get("peak_memory_bytes"),
+            },
+            config=read_json(trial.folder / "config.json"),
+            notes=tuple(
+                f"member {member} was left out: its loss became non-finite at epoch {epoch:.1f}"
+                for member, epoch in excluded.items()
+            ),
+        )
+
+
+def trials(scale: Scale, root: Path, seeds: int) -> list[Trial]:
+    """Every arm and seed of a scale, each with its folder."""
+    return [
+        Trial(arm, seed, root / f"{arm.name}_{seed}") for arm in scale.arms for seed in range(seeds)
+    ]
+
+
+def chosen(scale: Scale, names: tuple[str, ...]) -> Scale:
+    """The scale with some of its arms; none named means all."""
+    known = [arm.name for arm in scale.arms]
+    for name in names:
+        if name not in known:
+            raise unknown("arm", name, known)
+    if not names:
+        return scale
+    return dataclasses.replace(scale, arms=tuple(a for a in scale.arms if a.name in names))
+
+
+def check_seeds(seeds: int) -> int:
+    """At least one."""
+    if seeds < 1:
+        raise InputError(f"seeds is {seeds}; give at least 1")
+    return seeds
+
+
+def _numbers(line: dict[str, Any]) -> dict[str, Any]:
+    """A record whose members' lists hold NaN where a member had diverged and JSON has null."""
+    return {
+        name: [np.nan if v is None else v for v in value] if isinstance(value, list) else value
+        for name, value in line.items()
+    }
+
+
+def _plain(settings: Any) -> Any:
+    if dataclasses.is_dataclass(settings) and not isinstance(settings, type):
+        settings = dataclasses.asdict(settings)
+    return json.loads(json.dumps(settings))

@@ -1,0 +1,134 @@
+"""What an experiment is: its scales, the arms of each, and a function that measures them."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+from credax.errors import InputError
+from credax.experiments.figures import Figure
+from credax.experiments.pictures import generated_pictures
+from credax.experiments.published import Published
+from credax.likelihood import Categorical
+from credax.network import Network
+from credax.problem import Problem
+from credax.report import Result
+from credax.training import Training
+
+if TYPE_CHECKING:
+    from credax.data import Dataset
+    from credax.experiments.bench import Bench
+
+ScaleName = Literal["test", "cpu", "paper"]
+
+
+@dataclass(frozen=True)
+class Arm:
+    """One row of an experiment's table: a method with its settings."""
+
+    name: str
+    """As in folders and ``--arms``."""
+    label: str
+    """As in tables; equal to the published row's label where there is one."""
+    method: Any
+    """A record of `credax.methods`."""
+    network: Callable[[int], Network] | None = None
+    """A network of its own for so many outputs, where the scale's does not suit the method."""
+
+
+@dataclass(frozen=True)
+class Data:
+    """A data set, how much of it is used, and what is known of it where it is not at hand."""
+
+    name: str
+    """As in `credax.data.load`."""
+    train_rows: int
+    test_rows: int
+    input_shape: tuple[int, ...]
+    classes: int | None = None
+    """Number of classes; None for regression."""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """Options of `credax.data.load`."""
+    synthetic: bool = False
+    """Pictures made up in the shape of the set, for tests that need no files."""
+
+    def load(self, root: str | None = None, download: bool = True) -> "Dataset":
+        """The rows that the experiment uses."""
+        from credax.data import load
+
+        if self.synthetic:
+            return self.made_up(self.train_rows, self.test_rows)
+        dataset = load(self.name, root, download=download, **self.options)
+        return dataset.subset(self.train_rows, self.test_rows)
+
+    def made_up(self, train_rows: int, test_rows: int) -> "Dataset":
+        """Pictures of the same shape and as many classes, which anyone can make."""
+        assert self.classes is not None
+        return generated_pictures(
+            f"generated pictures in the shape of {self.name}",
+            self.input_shape,
+            self.classes,
+            train_rows,
+            test_rows,
+        )
+
+
+@dataclass(frozen=True)
+class Scale:
+    """All settings of an experiment at one size."""
+
+    data: Data
+    network: Callable[[int], Network]
+    """The network for so many outputs."""
+    training: Training
+    arms: tuple[Arm, ...]
+    seeds: int
+    likelihood: Any = field(default_factory=Categorical)
+    """A `credax.likelihood.Likelihood`."""
+    weight_decay: float = 5e-4
+    evaluation: Any = None
+    """What the experiment's own function needs, such as corruptions; plain data."""
+    note: str = ""
+    """What a reader must know to compare this scale with the published one."""
+
+    def problem(self, arm: Arm) -> Problem:
+        """Network, likelihood and prior of an arm."""
+        outputs = self.likelihood.num_outputs(self.data.classes or 1)
+        network = (arm.network or self.network)(outputs)
+        return Problem(network, self.likelihood, weight_decay=self.weight_decay)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came out: a result an arm and seed, tables to set beside it, figures, findings."""
+
+    results: list[Result]
+    published: tuple[Published, ...] = ()
+    figures: tuple[Figure, ...] = ()
+    findings: tuple[str, ...] = ()
+    """Sentences made from the numbers."""
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A published result, or a question nobody has published, at up to three sizes."""
+
+    name: str
+    """As on the command line."""
+    title: str
+    description: str
+    scales: Mapping[str, Scale]
+    """``test`` (seconds), ``cpu`` (minutes) and ``paper``, those that there are."""
+    run: Callable[["Bench"], Outcome]
+    """Trains what is missing and measures it."""
+
+    def scale(self, name: str) -> Scale:
+        """The settings of one size, or a sentence that names those there are."""
+        if name not in self.scales:
+            raise InputError(
+                f"scale is {name!r} and {self.name} has no such size"
+                f"{_no_paper if name == 'paper' else ''}; choose {', '.join(self.scales)}"
+            )
+        return self.scales[name]
+
+
+_no_paper = " (nothing of the kind has been published)"

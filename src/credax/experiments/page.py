@@ -1,0 +1,103 @@
+"""An experiment's results as files and as one page: ours, the published, the figures."""
+
+from importlib.resources import files
+from pathlib import Path
+
+from credax.experiments.bench import Bench
+from credax.experiments.experiment import Outcome
+from credax.experiments.figures import Figure
+from credax.experiments.published import Published
+from credax.files import write_atomic, write_json
+from credax.report import Comparison, Table, summarise, write_csv
+from credax.report import write_json as write_table
+from credax.report.classification import reliability_section
+from credax.report.curves import training_section
+from credax.report.markup import Markup, element
+from credax.report.page import config_section, cost_section, main_table
+from credax.report.parts import plain_table, section
+
+_STYLE = """
+.member { stroke: var(--series-0); stroke-width: 0.6; stroke-opacity: 0.55; fill: none; }
+svg .title { font-weight: 600; font-size: 13px; }
+.sheet { max-width: 62rem; }
+"""
+
+
+def comparison_of(bench: Bench, outcome: Outcome) -> Comparison:
+    """The results as the report knows them."""
+    dataset = bench.dataset
+    return Comparison(
+        title=f"{bench.experiment.title} ({bench.size} scale)",
+        data=dataset.name,
+        task=dataset.task,
+        results=outcome.results,
+        class_names=dataset.class_names,
+    )
+
+
+def write_outcome(bench: Bench, outcome: Outcome) -> Table:
+    """``results.csv``, ``results.json``, ``published.json``, ``figures/`` and ``report.html``."""
+    comparison = comparison_of(bench, outcome)
+    table = summarise(comparison)
+    write_csv(table, bench.root / "results.csv")
+    write_table(table, bench.root / "results.json")
+    if outcome.published:
+        content = [published.to_json() for published in outcome.published]
+        write_json(bench.root / "published.json", content)
+    for figure in outcome.figures:
+        figure.write(bench.root / "figures")
+    write_atomic(bench.root / "report.html", page(bench, outcome, comparison, table))
+    return table
+
+
+def page(bench: Bench, outcome: Outcome, comparison: Comparison, table: Table) -> str:
+    """The whole page as text."""
+    style = files("credax.report").joinpath("style.css").read_text(encoding="utf-8")
+    head = element(
+        "head",
+        element("meta", charset="utf-8"),
+        element("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        element("meta", name="color-scheme", content="light dark"),
+        element("title", comparison.title),
+        element("style", Markup(style + _STYLE)),
+    )
+    experiment = bench.experiment
+    lead = f"{experiment.description} Here: {bench.scale.note or 'the published settings'}."
+    classes = comparison.task == "classification"
+    body = element(
+        "main",
+        element("header", element("h1", comparison.title), element("p", lead)),
+        main_table(table),
+        [element("p", finding, class_="note") for finding in outcome.findings],
+        [published_section(published, outcome) for published in outcome.published],
+        [figure_section(figure) for figure in outcome.figures],
+        reliability_section(comparison) if classes else None,
+        training_section(comparison),
+        cost_section(comparison),
+        config_section(comparison),
+        element("footer", "Written by credax. This file is complete: no network, no scripts."),
+    )
+    return "<!DOCTYPE html>\n" + element("html", head, element("body", body), lang="en") + "\n"
+
+
+def published_section(published: Published, outcome: Outcome) -> Markup:
+    """A published table and ours, column by column."""
+    return section(
+        "published",
+        f"Beside {published.title}",
+        f"Mean and standard deviation over seeds. Source: {published.source}.",
+        plain_table(published.header(), published.lines(outcome.results)),
+    )
+
+
+def figure_section(figure: Figure) -> Markup:
+    """A drawing with its caption."""
+    name = figure.name.replace("-", " ").capitalize()
+    return section(
+        figure.name, name, figure.caption, element("div", figure.drawing, class_="sheet")
+    )
+
+
+def figure_paths(root: Path, outcome: Outcome) -> list[Path]:
+    """Where the figures were written."""
+    return [root / "figures" / f"{figure.name}.svg" for figure in outcome.figures]

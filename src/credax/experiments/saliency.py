@@ -1,0 +1,119 @@
+"""What members look at: the input gradient of each, its diversity, and a picture of it."""
+
+from collections.abc import Mapping
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float
+
+from credax.errors import InputError
+from credax.experiments.figures import Figure, image, signed_colours
+from credax.methods.spaces import chosen_output
+from credax.posterior import Population
+from credax.problem import Batch
+from credax.report.markup import element
+from credax.report.png import to_pixels, value_range
+
+_CELL, _GAP, _HEAD = 52, 6, 36
+
+
+def input_gradients(
+    posterior: Population, x: np.ndarray, y: np.ndarray, batch_size: int = 256
+) -> Float[np.ndarray, "members rows inputs"]:
+    """Each member's gradient of the true class's logit (regression: of its mean) by the input.
+
+    ``x`` are raw inputs ``[rows, ...]`` and ``y`` their labels; the gradient is by the inputs in
+    the network's units, flattened, in evaluation mode.
+    """
+    if not isinstance(posterior, Population):
+        raise InputError(
+            f"posterior is a {type(posterior).__name__}; input gradients need a population"
+        )
+    parts = []
+    for start in range(0, len(x), batch_size):
+        rows = slice(start, start + batch_size)
+        parts.append(np.asarray(_gradients(posterior, np.asarray(x[rows]), np.asarray(y[rows]))))
+    return np.concatenate(parts, axis=1)
+
+
+@eqx.filter_jit
+def _gradients(posterior: Population, x, y):
+    problem = posterior.problem
+    batch = problem.prepare(x, y)
+
+    def target(variables, inputs):
+        outputs, _ = problem.outputs(variables, inputs)
+        rows = Batch(inputs, batch.y, batch.weight)
+        return jnp.sum(chosen_output(problem, outputs, rows, "logit", jax.random.key(0)))
+
+    each = jax.vmap(lambda own: jax.grad(target, argnums=1)(own, batch.x))(posterior.variables)
+    return each.reshape(*each.shape[:2], -1)
+
+
+def mean_cosine(gradients: Float[np.ndarray, "members rows inputs"]) -> float:
+    """Mean over pairs of members and over rows of the cosine of their input gradients.
+
+    A gradient that vanished counts as cosine zero.
+
+    >>> mean_cosine(np.array([[[1.0, 0.0]], [[1.0, 1.0]]])).__round__(4)
+    0.7071
+    """
+    members = len(gradients)
+    if members < 2:
+        raise InputError("gradients has one member; a cosine is between two")
+    size = np.linalg.norm(gradients, axis=-1, keepdims=True)
+    unit = gradients / np.maximum(size, np.finfo(gradients.dtype).tiny)
+    gram = np.einsum("ibd,jbd->ij", unit, unit) / gradients.shape[1]
+    return float(gram[np.triu_indices(members, 1)].mean())
+
+
+def median_distance(gradients: Float[np.ndarray, "members rows inputs"]) -> float:
+    """Mean over pairs of the median over rows of the squared distance of unit gradients, 0 to 4."""
+    size = np.linalg.norm(gradients, axis=-1, keepdims=True)
+    unit = gradients / np.maximum(size, np.finfo(gradients.dtype).tiny)
+    first, second = np.triu_indices(len(gradients), 1)
+    distance = np.square(unit[first] - unit[second]).sum(-1)
+    return float(np.median(distance, axis=1).mean())
+
+
+def saliency_figure(
+    name: str,
+    inputs: np.ndarray,
+    gradients: Mapping[str, Float[np.ndarray, "members rows inputs"]],
+    members: int = 5,
+) -> Figure:
+    """A row for each input: the picture, then some members' gradients of every method.
+
+    Red raises the true class's logit, blue lowers it; every gradient is scaled by its own largest
+    entry, for only directions are compared.
+    """
+    low, high = value_range(inputs)
+    parts, left = [_heading("input", 0)], _CELL + 3 * _GAP
+    for row, picture in enumerate(inputs):
+        parts.append(_tile(to_pixels(picture, low, high), 0, row))
+    for label, values in gradients.items():
+        parts.append(_heading(label, left))
+        for member in range(min(members, len(values))):
+            for row, picture in enumerate(inputs):
+                map_ = values[member, row].reshape(picture.shape).sum(-1)
+                colours = signed_colours(map_, float(np.abs(map_).max()))
+                parts.append(_tile(colours, left + member * (_CELL + _GAP), row))
+        left += min(members, len(values)) * (_CELL + _GAP) + 2 * _GAP
+    width, height = left, _HEAD + len(inputs) * (_CELL + _GAP)
+    caption = (
+        "Input gradients of the true class's logit at a few test inputs, one column a member: red "
+        "raises it, blue lowers it, each scaled by its own largest entry."
+    )
+    box = f"0 0 {width} {height}"
+    drawing = element("svg", parts, viewBox=box, role="img", aria_label=caption)
+    return Figure(name, caption, drawing, width, height)
+
+
+def _heading(text: str, left: float):
+    return element("text", text, x=f"{left:g}", y="20", class_="title label")
+
+
+def _tile(pixels: np.ndarray, left: float, row: int):
+    return image(pixels, left, _HEAD + row * (_CELL + _GAP), _CELL, _CELL)
