@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from calibration_cases import overconfident, regression
 
-from credax import calibration
+from credax import calibration, metrics
 from credax.calibration import CalibrationWarning, Calibrator, Fitted, Intervals, load, save
 from credax.errors import InputError
 from credax.prediction import ClassPrediction, GaussianPrediction
@@ -198,3 +198,52 @@ def test_another_number_of_targets_is_refused(name):
     fitted = record(name).fit(*case(name))
     with pytest.raises(InputError, match=r"has 2 target\(s\); .* fitted on 1"):
         fitted(regression(rows=10, targets=2)[0])
+
+
+@pytest.mark.parametrize("name", ["temperature", "vector", "dirichlet", "histogram", "bbq"])
+def test_certain_mixtures_stay_finite(name):
+    y = np.arange(60) % 3
+    shown = np.where(np.arange(60) % 7 == 0, (y + 1) % 3, y)
+    p = ClassPrediction.from_probs(np.tile(np.eye(3)[shown], (2, 1, 1)))
+    after = calibration.get(name)(apply_to="mixture", **SETTINGS.get(name, {})).fit(p, y)(p)
+    assert after.num_members == 1
+    assert np.isfinite(np.asarray(after.probs)).all()
+
+
+@pytest.mark.parametrize(
+    "name", ["temperature", "vector", "matrix", "isotonic", "histogram", "bbq"]
+)
+def test_members_classes_and_rows_have_no_order(name):
+    """Permuted members, renamed classes, shuffled or doubled rows: the same probabilities."""
+    p, y = overconfident(rows=60, members=3)
+    logs, rng = np.asarray(p.log_probs), np.random.default_rng(0)
+    probs = np.asarray(record(name).fit(p, y)(p).probs)
+
+    def refitted(logs, y):
+        other = ClassPrediction(np.ascontiguousarray(logs))
+        return np.asarray(record(name).fit(other, y)(p).probs)
+
+    np.testing.assert_allclose(refitted(logs[[2, 0, 1]], y), probs, atol=1e-5)
+    order = rng.permutation(60)
+    np.testing.assert_allclose(refitted(logs[:, order], y[order]), probs, atol=1e-5)
+    if name != "bbq":  # whose prior weighs less against more rows
+        doubled = refitted(np.concatenate([logs, logs], axis=1), np.append(y, y))
+        np.testing.assert_allclose(doubled, probs, atol=1e-5)
+    names = np.array([1, 2, 0])  # class k is called names[k]
+    renamed = ClassPrediction(logs[..., np.argsort(names)])
+    after = np.asarray(record(name).fit(renamed, names[y])(renamed).probs)
+    np.testing.assert_allclose(after[:, names], probs, atol=1e-5)
+
+
+def test_results_are_what_metrics_take():
+    p, y = overconfident(rows=60)
+    sets = calibration.conformalize(p, y, alpha=0.2).predict_set(p)
+    assert float(metrics.set_coverage(sets, y)) == pytest.approx(sets[np.arange(60), y].mean())
+    assert float(metrics.set_size(sets, y)) == pytest.approx(sets.sum(axis=1).mean())
+    p, y = regression(rows=60)
+    intervals = calibration.conformalize(p, y, method="normalised").predict_interval(p)
+    assert float(metrics.coverage(intervals, y)) == pytest.approx(intervals.contains(y).mean())
+    assert float(metrics.width(intervals, y)) == pytest.approx(intervals.width.mean(), rel=1e-5)
+    after = calibration.QuantileRecalibration().fit(p, y)(p)
+    assert float(metrics.crps(after.as_mixture(), y)) < float(metrics.crps(p, y))
+    assert float(metrics.coverage_curve(after, y, levels=(0.5,))[0]) == pytest.approx(0.5, abs=0.05)
