@@ -58,15 +58,8 @@ def gradient(dynamics, state, batch, strategy=None, alive=None):
     return jax.tree.map(lambda a, b: np.asarray(a - b), params(state), params(new))
 
 
-def largest_relative(a, b) -> float:
-    """``max |a - b| / (|a| + |b| + 1e-12)`` over all leaves."""
-    pairs = zip(jax.tree.leaves(a), jax.tree.leaves(b), strict=True)
-    return max(
-        float(np.max(np.abs(x - y) / (np.abs(x) + np.abs(y) + 1e-12), initial=0)) for x, y in pairs
-    )
-
-
 def largest_scaled(a, b) -> float:
-    """``max |a - b|`` over the greatest ``|a|``, the worst of all leaves."""
-    pairs = zip(jax.tree.leaves(a), jax.tree.leaves(b), strict=True)
-    return max(float(np.abs(x - y).max() / max(np.abs(x).max(), 1e-300)) for x, y in pairs)
+    """``max |a - b|`` over the greatest ``|a|``, of all leaves."""
+    pairs = list(zip(jax.tree.leaves(a), jax.tree.leaves(b), strict=True))
+    greatest = max(float(np.abs(x).max()) for x, _ in pairs)
+    return max(float(np.abs(x - y).max()) for x, y in pairs) / greatest

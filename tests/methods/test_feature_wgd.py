@@ -73,6 +73,6 @@ def test_a_network_without_a_known_last_layer_is_refused(blobs):
     x, y = blobs
     network = cx.FunctionNetwork(lambda k, x: {"w": jnp.zeros((2, 3))}, lambda p, x: x @ p["w"])
     problem = cx.Problem(network, cx.Categorical())
+    training = cx.Training(epochs=1, batch_size=16)
     with pytest.raises(InputError, match="last layer is not known"):
-        training = cx.Training(epochs=1, batch_size=16)
         cx.fit(problem, cx.FeatureWGD(members=2), Split(x, y), training=training, progress=False)

@@ -10,6 +10,7 @@ from jaxtyping import Float
 
 from credax.errors import InputError
 from credax.experiments.figures import Figure, image, signed_colours
+from credax.methods.forces import gradient_diversity
 from credax.methods.spaces import chosen_output
 from credax.posterior import Population
 from credax.problem import Batch
@@ -57,25 +58,23 @@ def mean_cosine(gradients: Float[np.ndarray, "members rows inputs"]) -> float:
 
     A gradient that vanished counts as cosine zero.
 
-    >>> mean_cosine(np.array([[[1.0, 0.0]], [[1.0, 1.0]]])).__round__(4)
+    >>> round(mean_cosine(np.array([[[1.0, 0.0]], [[1.0, 1.0]]])), 4)
     0.7071
     """
-    members = len(gradients)
-    if members < 2:
-        raise InputError("gradients has one member; a cosine is between two")
-    size = np.linalg.norm(gradients, axis=-1, keepdims=True)
-    unit = gradients / np.maximum(size, np.finfo(gradients.dtype).tiny)
-    gram = np.einsum("ibd,jbd->ij", unit, unit) / gradients.shape[1]
-    return float(gram[np.triu_indices(members, 1)].mean())
+    return _diversity(gradients)[0]
 
 
 def median_distance(gradients: Float[np.ndarray, "members rows inputs"]) -> float:
     """Mean over pairs of the median over rows of the squared distance of unit gradients, 0 to 4."""
-    size = np.linalg.norm(gradients, axis=-1, keepdims=True)
-    unit = gradients / np.maximum(size, np.finfo(gradients.dtype).tiny)
-    first, second = np.triu_indices(len(gradients), 1)
-    distance = np.square(unit[first] - unit[second]).sum(-1)
-    return float(np.median(distance, axis=1).mean())
+    return _diversity(gradients)[1]
+
+
+def _diversity(gradients: np.ndarray) -> tuple[float, float]:
+    if len(gradients) < 2:
+        raise InputError("gradients has one member; diversity is between two")
+    each = gradient_diversity(jnp.asarray(gradients), jnp.ones(len(gradients), bool))
+    cosine, distance = (float(jnp.mean(values)) for values in each)
+    return cosine, distance
 
 
 def saliency_figure(

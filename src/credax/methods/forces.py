@@ -38,9 +38,6 @@ def distances_from_gram(gram: Float[Array, "members members *batch"]) -> Array:
     return jnp.where(eye, 0.0, distance)
 
 
-# --- forces between unit input gradients (FoRDE) -------------------------------------------------
-
-
 class GradientForce(NamedTuple):
     """What FoRDE's repulsion says on a batch of input gradients."""
 

@@ -14,7 +14,8 @@ from jaxtyping import Array, Float, Int
 
 from credax.errors import InputError
 from credax.metrics.namespace import namespace, ratio
-from credax.metrics.streaming import Statistic, Streaming, streamed
+from credax.metrics.streamed import streamed
+from credax.metrics.streaming import Statistic, Streaming
 from credax.prediction import ClassPrediction
 
 BINS = 15

@@ -13,7 +13,8 @@ import jax.numpy as jnp
 from credax.errors import InputError
 from credax.metrics.means import Sums, Weighted, add_up
 from credax.metrics.namespace import namespace
-from credax.metrics.streaming import Statistic, Streaming, streamed
+from credax.metrics.streamed import streamed
+from credax.metrics.streaming import Statistic, Streaming
 from credax.metrics.view import GaussianView
 
 Clip = tuple[float, float] | None
@@ -78,7 +79,7 @@ def rmse_log(*, clip: Clip = None) -> Streaming:
     """Root mean squared error of the logarithms.
 
     >>> round(float(rmse_log(jnp.array([1.0, 2.0, 4.0]), jnp.array([1.0, 1.0, 5.0]))), 6)
-    0.42041
+    0.420415
     """
     return _mean_error(_log_squared, clip, root=True)
 

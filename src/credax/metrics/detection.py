@@ -31,7 +31,8 @@ from credax.metrics.ranking import (
     sketch_sums,
 )
 from credax.metrics.selective import check_rule, check_share
-from credax.metrics.streaming import Statistic, Streaming, streamed
+from credax.metrics.streamed import streamed
+from credax.metrics.streaming import Statistic, Streaming
 
 Range = tuple[float, float]
 _ONE_GROUP = (

@@ -7,7 +7,8 @@ import jax.numpy as jnp
 from credax.errors import InputError
 from credax.metrics.means import mean_of, sums_of
 from credax.metrics.namespace import ratio
-from credax.metrics.streaming import Streaming, streamed
+from credax.metrics.streamed import streamed
+from credax.metrics.streaming import Streaming
 from credax.metrics.view import ClassView
 from credax.prediction import ClassPrediction as ClassPrediction
 

@@ -21,7 +21,8 @@ from credax.metrics.ranking import (
     sketch_index,
 )
 from credax.metrics.selective import confidence_ranking
-from credax.metrics.streaming import Statistic, Streaming, streamed
+from credax.metrics.streamed import streamed
+from credax.metrics.streaming import Statistic, Streaming
 from credax.prediction import ClassPrediction as ClassPrediction
 
 Ties = Literal["order", "average"]

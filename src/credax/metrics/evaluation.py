@@ -5,12 +5,10 @@ from statistics import fmean
 from typing import Any, Literal
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from credax.errors import InputError
 from credax.metrics.checks import check_shapes, without_broken_members
-from credax.metrics.detection import id_and_ood
 from credax.metrics.ranking import Scored, blocks_of
 from credax.metrics.registry import METRICS, chosen, names
 from credax.metrics.shift import Cell, corruption_errors, mean_corruption_error, shift_values
@@ -156,10 +154,9 @@ def _ood(
         count = len(strange[wanted[0]])
         out[f"{name}/prevalence"] = count / (count + len(own[wanted[0]]))
         for score in wanted:
-            rows, outside = id_and_ood(own[score], strange[score])
-            blocks = blocks_of(
-                Scored(np.asarray(rows, float), np.asarray(outside), np.ones(len(outside)))
-            )
+            rows = np.concatenate([own[score], strange[score]], dtype=float)
+            outside = np.arange(len(rows)) >= len(own[score])
+            blocks = blocks_of(Scored(rows, outside, np.ones(len(rows))))
             for metric, stream in detectors.streams.items():
                 key = f"{name}/{metric}/{score}"
                 out[key] = float(stream.conclude(blocks))
@@ -186,8 +183,7 @@ def _check_ood(prediction: Prediction, other: Any, name: str) -> None:
             f"ood[{name!r}] is a {type(other).__name__} and prediction a "
             f"{type(prediction).__name__}; both come from the same posterior"
         )
-    arrays = jax.tree.leaves(other)
-    if not all(bool(jnp.all(~jnp.isnan(a))) for a in arrays):
+    if any(np.isnan(array).any() for array in jax.tree.leaves(other)):
         raise InputError(f"ood[{name!r}] holds NaN; leave broken members out of it")
 
 

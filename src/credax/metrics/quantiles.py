@@ -11,7 +11,8 @@ from credax.errors import InputError
 from credax.metrics.means import Sums, mean_of, sums_of
 from credax.metrics.namespace import namespace
 from credax.metrics.ranking import Blocks, Scored, Sketch, blocks_of, sketch_blocks, sketch_sums
-from credax.metrics.streaming import Statistic, Streaming, streamed
+from credax.metrics.streamed import streamed
+from credax.metrics.streaming import Statistic, Streaming
 from credax.metrics.view import GaussianView
 from credax.prediction import GaussianPrediction
 

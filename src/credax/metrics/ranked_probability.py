@@ -9,7 +9,8 @@ from jaxtyping import Array, Float
 
 from credax.errors import InputError
 from credax.metrics.means import mean_of
-from credax.metrics.streaming import Streaming, streamed
+from credax.metrics.streamed import streamed
+from credax.metrics.streaming import Streaming
 from credax.metrics.view import GaussianView
 from credax.prediction import GaussianPrediction as GaussianPrediction
 

@@ -11,7 +11,8 @@ import numpy as np
 from credax.errors import InputError
 from credax.metrics.means import Weighted, add_up, mean_of
 from credax.metrics.namespace import namespace, ratio, segment_sum
-from credax.metrics.streaming import Statistic, Streaming, streamed
+from credax.metrics.streamed import streamed
+from credax.metrics.streaming import Statistic, Streaming
 from credax.metrics.view import ClassView
 from credax.prediction import ClassPrediction as ClassPrediction
 

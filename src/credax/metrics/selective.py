@@ -32,7 +32,8 @@ from credax.metrics.ranking import (
     sketch_blocks,
     sketch_sums,
 )
-from credax.metrics.streaming import Statistic, Streaming, streamed
+from credax.metrics.streamed import streamed
+from credax.metrics.streaming import Statistic, Streaming
 from credax.prediction import ClassPrediction
 
 Rule = Literal["mean", "trapezoid"]
@@ -125,7 +126,7 @@ def coverage_at_risk(*, risk: float = 0.05) -> Streaming:
     0.75
     """
     check_share("risk", risk)
-    sentence = f"no coverage has a risk of at most {risk}: the most confident rows are wrong"
+    sentence = f"no coverage has a risk of at most {risk}"
     return _curve(partial(coverage_below_risk, risk=risk), undefined=sentence)
 
 

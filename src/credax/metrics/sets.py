@@ -14,7 +14,8 @@ from jaxtyping import Array, Bool, Float, Int
 from credax.errors import InputError
 from credax.metrics.means import mean_of
 from credax.metrics.namespace import namespace, ratio, segment_sum
-from credax.metrics.streaming import Statistic, Streaming, streamed
+from credax.metrics.streamed import streamed
+from credax.metrics.streaming import Statistic, Streaming
 from credax.metrics.view import Pair
 
 STRATUM = 50

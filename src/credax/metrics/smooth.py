@@ -9,7 +9,8 @@ import numpy as np
 
 from credax.errors import InputError
 from credax.metrics.namespace import bisect, namespace
-from credax.metrics.streaming import Statistic, Streaming, streamed
+from credax.metrics.streamed import streamed
+from credax.metrics.streaming import Statistic, Streaming
 from credax.prediction import ClassPrediction
 
 Kernel = Literal["reflected", "logit"]
@@ -196,9 +197,15 @@ def _smoothed(values: np.ndarray, *, kernel: Kernel, width: float) -> np.ndarray
 
 
 def _absolute_integral(mass: Any, xp: Any) -> Any:
-    """``∫ |f|`` of the line through the nodes: node values are ``f`` times the step."""
+    """``∫ |f|`` from nodes that hold ``f`` times the step.
+
+    A cell is integrated by the cubic through its four nearest nodes, or, where ``f`` changes sign,
+    by the line through its ends.
+    """
     left, right = mass[:-1], mass[1:]
+    before = xp.concat([mass[1:2], mass[:-2]])
+    after = xp.concat([mass[2:], mass[-2:-1]])
     size = abs(left) + abs(right)
-    crosses = left * right < 0
     safe = xp.where(size > 0, size, 1)
-    return xp.sum(xp.where(crosses, (left**2 + right**2) / safe, size)) / 2
+    smooth = abs(13 * (left + right) - before - after) / 24
+    return xp.sum(xp.where(left * right < 0, (left**2 + right**2) / (2 * safe), smooth))

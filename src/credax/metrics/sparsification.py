@@ -9,7 +9,8 @@ from credax.metrics.equal_mass import range_sums, split_cuts
 from credax.metrics.namespace import namespace, ratio
 from credax.metrics.ranking import Blocks, Scored, blocks_of
 from credax.metrics.regression import absolute_error, squared_error
-from credax.metrics.streaming import Statistic, Streaming, streamed
+from credax.metrics.streamed import streamed
+from credax.metrics.streaming import Statistic, Streaming
 from credax.prediction import GaussianPrediction as GaussianPrediction
 
 ENCE_BINS = 10

@@ -8,9 +8,8 @@ same statistic share it, so a `Collection` reads every batch once.
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cache, partial, wraps
-from inspect import Parameter, Signature, signature
-from typing import Any, NamedTuple, Protocol
+from functools import partial
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -79,17 +78,7 @@ class Streaming:
 
     def __call__(self, prediction: Any, y: Any = None, *, mask: Any = None, weight: Any = None):
         """The metric of one prediction, a scalar array."""
-        y, mask, weight = _array(y), _array(mask), _array(weight)
-        traced = any(
-            isinstance(leaf, Tracer) for leaf in jax.tree.leaves((prediction, y, mask, weight))
-        )
-        if not traced:
-            check_shapes(prediction, y)
-        value, facts = _value(self, prediction, y, mask, weight)
-        if not traced:
-            refuse(facts, empty=True)
-            self._tell(value)
-        return value
+        return Collection({"": self})(prediction, y, mask=mask, weight=weight)[""]
 
     def init(self) -> State:
         """Nothing seen."""
@@ -106,19 +95,20 @@ class Streaming:
     def finish(self, state: State) -> float:
         """The metric of all batches, computed in float64."""
         value = Collection({"": self}).finish(state)[""]
-        self._tell(value)
+        self.tell(value)
         return value
 
     def error_bound(self, state: State) -> float:
         """How far `finish` may be from the exact value; 0 where the form is exact."""
         return Collection({"": self}).error_bounds(state)[""]
 
-    def _tell(self, value: Any) -> None:
+    def tell(self, value: Any) -> None:
+        """Warn of a value that is NaN, or refuse it."""
         if not np.isnan(value):
             return
         if self.refuses:
             raise InputError(self.undefined)
-        warnings.warn(self.undefined, UndefinedMetric, stacklevel=4)
+        warnings.warn(self.undefined, UndefinedMetric, stacklevel=5)
 
 
 @dataclass(frozen=True)
@@ -135,6 +125,23 @@ class Collection:
     """
 
     streams: Mapping[str, Streaming]
+
+    def __call__(
+        self, prediction: Any, y: Any = None, *, mask: Any = None, weight: Any = None
+    ) -> dict[str, jax.Array]:
+        """The metrics of one prediction as scalar arrays, inside a compiled program if need be."""
+        y, mask, weight = _array(y), _array(mask), _array(weight)
+        leaves = jax.tree.leaves((prediction, y, mask, weight))
+        traced = any(isinstance(leaf, Tracer) for leaf in leaves)
+        if not traced:
+            check_shapes(prediction, y)
+        streams = tuple(self.streams.values())
+        values, facts = _values(streams, prediction, y, mask, weight)
+        if not traced:
+            refuse(facts, empty=True)
+            for stream, value in zip(streams, values, strict=True):
+                stream.tell(value)
+        return dict(zip(self.streams, values, strict=True))
 
     @property
     def statistics(self) -> tuple[Statistic, ...]:
@@ -187,75 +194,10 @@ class Collection:
             raise InputError(
                 "no row has been seen, or the mask drops all; update the state with data first"
             )
-        with np.errstate(invalid="ignore", divide="ignore"):
-            return {
-                s: s.prepare(total if s.total is not None else _joined(total))
-                for s, total in zip(self.statistics, state.totals, strict=True)
-            }
-
-
-class StreamedMetric(Protocol):
-    """A metric as a function ``(prediction, y, *, mask, weight, ...)`` with its streaming form."""
-
-    __name__: str
-
-    def __call__(
-        self, prediction: Any, y: Any = None, *, mask: Any = None, weight: Any = None, **options
-    ) -> jax.Array:
-        """The metric of a prediction, a scalar array."""
-        ...
-
-    def stream(self, **options: Any) -> Streaming:
-        """The streaming form with these options."""
-        ...
-
-    def having(self, **options: Any) -> "StreamedMetric":
-        """The same metric with other defaults."""
-        ...
-
-
-def streamed(factory: Callable[..., Streaming]) -> StreamedMetric:
-    """Turn a function from options to a `Streaming` into a metric of ``(prediction, y)``.
-
-    The metric takes the options by keyword, and has ``metric.stream(**options)``.
-    """
-    return _bound(cache(factory), {})
-
-
-def _bound(factory: Callable[..., Streaming], defaults: dict[str, Any]) -> Any:
-    given = signature(factory).parameters
-    for name in defaults:
-        if name not in given:
-            raise InputError(f"{factory.__name__} has no option {name!r}; it has {list(given)}")
-
-    def stream(**options):
-        return factory(**(defaults | options))
-
-    @wraps(factory)
-    def metric(prediction, y=None, *, mask=None, weight=None, **options):
-        return stream(**options)(prediction, y, mask=mask, weight=weight)
-
-    attributes: dict[str, Any] = {
-        "stream": stream,
-        "having": lambda **options: _bound(factory, defaults | options),
-        "__signature__": _signature(given, defaults),
-        "__annotations__": {},
-    }
-    for name, attribute in attributes.items():
-        setattr(metric, name, attribute)
-    return metric
-
-
-def _signature(given: Mapping[str, Parameter], defaults: dict[str, Any]) -> Signature:
-    by_keyword = Parameter.KEYWORD_ONLY
-    parameters = [
-        Parameter("prediction", Parameter.POSITIONAL_OR_KEYWORD),
-        Parameter("y", Parameter.POSITIONAL_OR_KEYWORD, default=None),
-        *(p.replace(default=defaults.get(n, p.default)) for n, p in given.items()),
-        Parameter("mask", by_keyword, default=None),
-        Parameter("weight", by_keyword, default=None),
-    ]
-    return Signature(parameters)
+        return {
+            s: s.prepare(total if s.total is not None else _joined(total))
+            for s, total in zip(self.statistics, state.totals, strict=True)
+        }
 
 
 def _array(given: Any) -> Any:
@@ -263,10 +205,12 @@ def _array(given: Any) -> Any:
 
 
 @partial(jax.jit, static_argnums=0)
-def _value(streaming: Streaming, prediction, y, mask, weight):
+def _values(streams: tuple[Streaming, ...], prediction, y, mask, weight) -> tuple[Any, Facts]:
     view, weight = weighted_view(prediction, y, mask, weight)
-    prepared = streaming.statistic.prepare(streaming.statistic.chunk(view, weight))
-    return streaming.conclude(prepared), facts_of(view, weight)
+    statistics = dict.fromkeys(stream.statistic for stream in streams)
+    prepared = {s: s.prepare(s.chunk(view, weight)) for s in statistics}
+    values = [stream.conclude(prepared[stream.statistic]) for stream in streams]
+    return values, facts_of(view, weight)
 
 
 @partial(jax.jit, static_argnums=0)
