@@ -103,12 +103,13 @@ def test_more_members_come_nearer_to_the_mean_field_value(float64):
 
 def test_the_spectral_score_of_the_oracle(float64):
     """O-SSGE: five points, width 1.35 (not 1.0), scores for one, two and three eigenfunctions."""
-    x = jnp.array([-1.5, -0.5, 0.0, 0.7, 1.6])[:, None]
-    points = jnp.array([-1.0, 0.0, 1.0])[:, None]
-    d2 = forces.distances_from_gram(forces.gram_of(x))
-    h = forces.spectral_bandwidth(d2, jnp.ones(5, bool))
+    x = np.array([-1.5, -0.5, 0.0, 0.7, 1.6])[:, None]
+    points = np.array([-1.0, 0.0, 1.0])[:, None]
+    d2 = np.square(x - x.T)
+    h = forces.spectral_bandwidth(jnp.asarray(d2), jnp.ones(5, bool))
     np.testing.assert_allclose(np.sqrt(h / 2), 1.35, atol=1e-9)
-    inner, across = jnp.exp(-d2 / h), jnp.exp(-jnp.square(points - x.T) / h)
+    inner, across = np.exp(-d2 / h), np.exp(-np.square(points - x.T) / h)
+    score = jax.jit(forces.spectral_score, static_argnames=("ridge", "keep"))
     values = [3.37848474, 1.21273318, 0.36348626, 0.04400950, 0.00128632]
     np.testing.assert_allclose(np.linalg.eigvalsh(inner)[::-1], values, atol=1e-8)
     expected = {
@@ -117,23 +118,25 @@ def test_the_spectral_score_of_the_oracle(float64):
         0.99: [0.91867431, 0.03896012, -0.83801331],
     }
     for keep, scores in expected.items():
-        matrix = forces.spectral_score(across, inner, h, ridge=0.0, keep=keep)
+        matrix = score(across, inner, h, ridge=0.0, keep=keep)
         np.testing.assert_allclose((matrix @ x)[:, 0], scores, atol=1e-8)
 
 
 def test_spectral_scores_of_gaussian_samples(float64):
     """RMSE to -x on |x| < 1.5, mean of five seeds; keeping every eigenpair is worse."""
+
+    @partial(jax.jit, static_argnames="keep")
+    def repulsion(x, keep):
+        d2, alive = forces.distances_from_gram(forces.gram_of(x)), jnp.ones(200, bool)
+        kernel = forces.kernel_of(d2, forces.spectral_bandwidth(d2, alive), alive)
+        return forces.spectral_stein(kernel, keep=keep) @ x
+
     errors = {0.95: [], None: []}
     for seed in range(5):
-        x = jnp.asarray(np.random.default_rng(seed).normal(size=(200, 1)))
-        d2 = forces.distances_from_gram(forces.gram_of(x))
-        kernel = forces.kernel_of(
-            d2, forces.spectral_bandwidth(d2, jnp.ones(200, bool)), jnp.ones(200, bool)
-        )
-        inside = np.abs(np.asarray(x)[:, 0]) < 1.5
+        x = np.random.default_rng(seed).normal(size=(200, 1))
+        inside = np.abs(x[:, 0]) < 1.5
         for keep, found in errors.items():
-            repulsion = forces.spectral_stein(kernel, keep=keep) @ x
-            found.append(np.sqrt(np.mean(np.square(repulsion - x)[inside])))
+            found.append(np.sqrt(np.mean(np.square(repulsion(x, keep) - x)[inside])))
     assert np.mean(errors[0.95]) <= 0.3
     assert np.mean(errors[0.95]) < np.mean(errors[None])
 
@@ -142,9 +145,9 @@ def test_better_estimators_have_less_bias(float64):
     """Covariance error on the correlated target: SSGE .013, SGE .151, KDE .205."""
     start = off_centre(100)
     error = {
-        "kde": flow(start, gaussian_score, "kde", 0.5, 0.05, 800),
-        "sge": flow(start, gaussian_score, "sge", 0.5, 0.05, 800),
-        "ssge": flow(start, gaussian_score, "ssge", "spectral", 0.1, 200),
+        "kde": flow(start, gaussian_score, "kde", 0.5, 0.1, 200),
+        "sge": flow(start, gaussian_score, "sge", 0.5, 0.1, 200),
+        "ssge": flow(start, gaussian_score, "ssge", "spectral", 0.1, 150),
     }
     error = {name: distance(covariance(x), COVARIANCE) for name, x in error.items()}
     assert error["ssge"] < error["sge"] < error["kde"]
@@ -186,6 +189,7 @@ def test_dead_members_are_not_there(float64, estimator):
     alive = np.array([True, False, True, True, False, True])
     few = x[alive]
 
+    @jax.jit
     def repulsion(x, alive):
         x = jnp.where(alive[:, None], x, 0.0)
         d2 = forces.distances_from_gram(forces.gram_of(x))
@@ -206,14 +210,16 @@ def test_heat_residual_is_the_heat_equation(float64):
     def density(point, centres):
         return jnp.sum(jnp.exp(-jnp.square(point - centres).sum(-1) / h))
 
-    drift = jax.vmap(lambda p: jax.grad(lambda u: jnp.log(density(u, x)))(p))(x)
-    exact = [
-        jnp.trace(jax.hessian(density)(p, x)) + jnp.sum(jax.grad(density, 1)(p, x) * drift)
-        for p in x
-    ]
-    d2 = forces.distances_from_gram(forces.gram_of(x))
-    found = forces.heat_residual(d2, jnp.asarray(h), jnp.ones(5, bool), 2)
-    np.testing.assert_allclose(found, 0.5 * h * np.array(exact), atol=1e-10)
+    @jax.jit
+    def both(x):
+        drift = jax.vmap(lambda p: jax.grad(lambda u: jnp.log(density(u, x)))(p))(x)
+        spread = jax.vmap(lambda p: jnp.trace(jax.hessian(density)(p, x)))(x)
+        carried = jax.vmap(lambda p: jnp.sum(jax.grad(density, 1)(p, x) * drift))(x)
+        d2 = forces.distances_from_gram(forces.gram_of(x))
+        return spread + carried, forces.heat_residual(d2, jnp.asarray(h), jnp.ones(5, bool), 2)
+
+    exact, found = both(x)
+    np.testing.assert_allclose(found, 0.5 * h * exact, atol=1e-10)
 
 
 def test_heat_bandwidth_scales_with_the_members_and_ignores_the_dead(float64):
@@ -240,8 +246,10 @@ def test_heat_bandwidth_has_less_bias_than_the_median(float64, dimension):
 
 def test_heat_bandwidth_in_many_dimensions_stays_inside_its_grid(float64):
     """The residual of a normal density explodes with the dimension; its share does not."""
-    x = wide_start(10, 2000)
-    d2 = forces.distances_from_gram(forces.gram_of(x))
-    alive = jnp.ones(10, bool)
-    ratio = forces.heat_bandwidth(d2, alive, 2000) / forces.median_bandwidth(d2, alive, False)
-    assert 0.3 < ratio < 3
+
+    @jax.jit
+    def ratio(x):
+        d2, alive = forces.distances_from_gram(forces.gram_of(x)), jnp.ones(10, bool)
+        return forces.heat_bandwidth(d2, alive, 2000) / forces.median_bandwidth(d2, alive, False)
+
+    assert 0.3 < ratio(wide_start(10, 2000)) < 3

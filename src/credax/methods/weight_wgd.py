@@ -45,7 +45,7 @@ class WeightWGD(Ensemble):
     ridge: float = 0.01
     """Ridge of sge and ssge."""
     keep: float | None = None
-    """Share of eigenvalue mass that ssge keeps, all by default (less is smoother and more biased)."""
+    """Share of eigenvalue mass that ssge keeps, all by default; less is smoother, more biased."""
 
     def __post_init__(self):
         Ensemble.__post_init__(self)
