@@ -81,6 +81,22 @@ def test_honestly_repeated_rows_pass_and_leaks_among_them_do_not():
         refuse_training_rows(training[:200], training)
 
 
+def test_repeated_rows_pass_in_a_small_test_split_too():
+    """Training rows that all come twice explain two common rows that the test split cannot."""
+
+    def data(common):
+        def split(values):
+            return Split(np.asarray(values, float)[:, None], np.zeros(len(values)))
+
+        twice, test = np.repeat(np.arange(2000), 2), np.arange(5000, 5100)
+        own = np.append(test[:common], np.arange(9000, 9100 - common))
+        return Dataset("table", split(twice), split(test), split(own), task="regression")
+
+    assert len(calibration_rows(data(common=2))) == 100
+    with pytest.raises(InputError, match=r"20 of 100 calibration rows .* are test rows"):
+        calibration_rows(data(common=20))
+
+
 def dataset(validation):
     return Dataset("toy", images(100), images(20, seed=1), validation)
 
