@@ -1,5 +1,8 @@
 """Small predictions that many tests share: every new shape is a new compilation."""
 
+from functools import cache
+
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -68,8 +71,20 @@ def filled(y, mask=None, weight=None):
     return {"mask": mask, "weight": np.ones(rows) if weight is None else weight}
 
 
-def at_once(collection, prediction, y, mask=None, weight=None):
-    return collection(prediction, y, **filled(y, mask, weight))
+@cache
+def _program(task):
+    collection = all_of(task)
+
+    @jax.jit
+    def program(prediction, y, mask, weight):
+        return collection(prediction, y, mask=mask, weight=weight)
+
+    return program
+
+
+def on_device(task, prediction, y, mask=None, weight=None):
+    """Every metric of a task inside one compiled program."""
+    return _program(task)(prediction, y, **filled(y, mask, weight))
 
 
 def one_batch(collection, prediction, y, mask=None, weight=None):

@@ -90,7 +90,7 @@ def test_classification_values_from_evaluate(classes):
 
 
 @pytest.mark.usefixtures("x64")
-def test_other_options_inside_one_program(classes):
+def test_other_options(classes):
     prediction = ClassPrediction.from_probs(classes["member_probs"])
     cases = {
         "torchmetrics/top2_accuracy": metrics.top_k_accuracy.having(k=2),
@@ -159,7 +159,7 @@ def test_detection_with_and_without_ties(classes):
         s, out = metrics.id_and_ood(
             classes[f"ood/{score}/id_scores"], classes[f"ood/{score}/ood_scores"]
         )
-        agree(DETECT(s, out), golden, {key: key for key in golden})
+        agree(jax.jit(DETECT)(s, out), golden, {key: key for key in golden})
         state = DETECT.init()
         for part in (slice(0, 175), slice(175, 350)):
             state = DETECT.update(state, s[part], out[part])
@@ -209,7 +209,7 @@ def test_regression_values_from_evaluate(numbers):
 
 
 @pytest.mark.usefixtures("x64")
-def test_regression_options_inside_one_program(numbers):
+def test_regression_options(numbers):
     matched = GaussianPrediction(
         jnp.asarray(numbers["moment_mu"][None, :, None]),
         jnp.asarray(np.square(numbers["moment_sigma"])[None, :, None]),

@@ -100,19 +100,22 @@ def test_evaluate_chooses_by_name_and_keeps_the_order():
     )
 
 
-def test_everything_that_applies():
-    prediction, y = class_case(np.random.default_rng(0))
-    values = metrics.evaluate(prediction, y, "all")
-    assert list(values) == list(metrics.names("classification"))
-    one = ClassPrediction(prediction.log_probs[:1, :, :3])
-    alone = metrics.evaluate(ClassPrediction.from_logits(one.log_probs), y % 3, "all")
-    missing = set(values) - set(alone)
-    assert missing == {
+def applying(prediction):
+    return {name for name, metric in metrics.METRICS.items() if metric.applies_to(prediction)}
+
+
+def test_what_applies_to_a_prediction():
+    prediction, _ = class_case(np.random.default_rng(0))
+    every = applying(prediction)
+    assert every == set(metrics.names("classification"))
+    few = ClassPrediction.from_probs(np.full((1, 2, 3), 1 / 3))
+    assert every - applying(few) == {
         *("top_5_accuracy", "epistemic_share", "disagreement", "variation_ratio"),
         *("variation_ratio_mean_class", "one_hot_variance_epistemic"),
     }
-    numbers, targets = number_case(np.random.default_rng(1))
-    assert list(metrics.evaluate(numbers, targets, "all")) == list(metrics.names("regression"))
+    assert "disagreement" not in metrics.evaluate(few, np.array([0, 1]), "all")
+    numbers, _ = number_case(np.random.default_rng(1))
+    assert applying(numbers) == set(metrics.names("regression"))
 
 
 @pytest.mark.parametrize("labels", [np.uint8, np.int64, list])

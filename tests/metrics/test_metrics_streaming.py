@@ -10,10 +10,10 @@ from metrics_cases import (
     CLASSES,
     ROWS,
     all_of,
-    at_once,
     class_arrays,
     class_case,
     number_case,
+    on_device,
     one_batch,
 )
 
@@ -44,7 +44,7 @@ def test_one_program_and_one_batch_agree(task):
     prediction, y = CASES[task](np.random.default_rng(0))
     collection = all_of(task)
     state = one_batch(collection, prediction, y)
-    same(collection.finish(state), at_once(collection, prediction, y))
+    same(collection.finish(state), on_device(task, prediction, y))
     assert state.entries == y.size
 
 
@@ -87,7 +87,7 @@ def test_a_mask_is_the_same_as_leaving_rows_out(task):
     marked = y.copy()
     marked[~kept] = -1 if task == "classification" else np.nan
     alone = one_batch(collection, prediction.select(kept), y[kept])
-    masked = at_once(collection, prediction, marked, mask=kept)
+    masked = on_device(task, prediction, marked, mask=kept)
     same(masked, collection.finish(alone))
     state = one_batch(collection, prediction, marked, mask=kept)
     same(collection.finish(state), masked)
@@ -98,15 +98,14 @@ def test_a_mask_is_the_same_as_leaving_rows_out(task):
 def test_only_the_ratio_of_weights_counts(task):
     rng = np.random.default_rng(3)
     prediction, y = CASES[task](rng)
-    collection = all_of(task)
     weight = rng.uniform(0.5, 2, ROWS)
-    ours = at_once(collection, prediction, y, weight=weight)
-    same(ours, at_once(collection, prediction, y, weight=7 * weight))
+    ours = on_device(task, prediction, y, weight=weight)
+    same(ours, on_device(task, prediction, y, weight=7 * weight))
     order = rng.permutation(ROWS)
-    moved = at_once(collection, prediction.select(order), y[order], weight=weight[order])
+    moved = on_device(task, prediction.select(order), y[order], weight=weight[order])
     same(ours, moved)
-    even = at_once(collection, prediction, y, weight=np.full(ROWS, 3.0))
-    same(even, at_once(collection, prediction, y))
+    even = on_device(task, prediction, y, weight=np.full(ROWS, 3.0))
+    same(even, on_device(task, prediction, y))
 
 
 # What is a mean over rows counts a row of weight two like two rows; curves count tied rows anew.
@@ -122,7 +121,7 @@ def test_whole_weights_are_repeated_rows():
     prediction, y = class_case(rng)
     collection = all_of("classification")
     first = np.arange(ROWS) < 8
-    ours = at_once(collection, prediction, y, weight=np.where(first, 2.0, 1.0))
+    ours = on_device("classification", prediction, y, weight=np.where(first, 2.0, 1.0))
     again = one_batch(collection, prediction, y, mask=first)
     twice = collection.finish(collection.merge(one_batch(collection, prediction, y), again))
     same({n: ours[n] for n in COUNTED}, {n: twice[n] for n in COUNTED})

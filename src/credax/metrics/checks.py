@@ -35,7 +35,7 @@ def check(prediction: Prediction, y: Any, mask: Any = None) -> None:
     """Raise `InputError` where the prediction or ``y`` cannot be scored; the values are read."""
     y = np.asarray(y)
     check_shapes(prediction, y)
-    refuse(_facts(prediction, y, mask), empty=True)
+    refuse(_facts(prediction, y, mask))
 
 
 def broken_members(prediction: Prediction) -> np.ndarray:
@@ -76,14 +76,12 @@ def facts_of(view: Any, weight: Any) -> Facts:
     return _pair_facts(view, kept, start)
 
 
-def refuse(facts: Facts, *, empty: bool) -> None:
-    """Raise `InputError` for values that cannot be scored; ``empty``: none at all is an error."""
+def refuse(facts: Facts) -> None:
+    """Raise `InputError` for values that cannot be scored."""
     if not facts.lowest_weight >= 0:
         raise InputError(
             f"weight holds {float(facts.lowest_weight):.3g}; weights are numbers of at least 0"
         )
-    if empty and not facts.entries:
-        raise InputError("mask and weight keep no row; keep at least one")
     if facts.broken_members is not None and np.any(facts.broken_members):
         broken = np.flatnonzero(np.asarray(facts.broken_members))
         which = "member" if broken.size == 1 else "members"

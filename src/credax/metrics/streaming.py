@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 
@@ -129,19 +130,21 @@ class Collection:
     def __call__(
         self, prediction: Any, y: Any = None, *, mask: Any = None, weight: Any = None
     ) -> dict[str, jax.Array]:
-        """The metrics of one prediction as scalar arrays, inside a compiled program if need be."""
-        y, mask, weight = _array(y), _array(mask), _array(weight)
-        leaves = jax.tree.leaves((prediction, y, mask, weight))
-        traced = any(isinstance(leaf, Tracer) for leaf in leaves)
-        if not traced:
-            check_shapes(prediction, y)
-        streams = tuple(self.streams.values())
-        values, facts = _values(streams, prediction, y, mask, weight)
-        if not traced:
-            refuse(facts, empty=True)
-            for stream, value in zip(streams, values, strict=True):
-                stream.tell(value)
-        return dict(zip(self.streams, values, strict=True))
+        """The metrics of one prediction as scalar arrays, inside a compiled program if need be.
+
+        Inside one, all of it is done on the device in the prediction's own precision, and nothing
+        is checked. Outside, it is a stream of one batch, with its checks and its float64.
+        """
+        given = prediction, y, mask, weight
+        if any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(given)):
+            return _traced(self.streams, *given)
+        state = self.update(self.init(), prediction, y, mask=mask, weight=weight)
+        if not state.entries:
+            raise InputError("mask and weight keep no row; keep at least one")
+        values = self.finish(state)
+        for name, stream in self.streams.items():
+            stream.tell(values[name])
+        return {name: jnp.asarray(value) for name, value in values.items()}
 
     @property
     def statistics(self) -> tuple[Statistic, ...]:
@@ -159,7 +162,7 @@ class Collection:
         y, mask, weight = _array(y), _array(mask), _array(weight)
         check_shapes(prediction, y)
         facts, chunks = _chunks(self.statistics, prediction, y, mask, weight)
-        refuse(facts, empty=False)
+        refuse(facts)
         pairs = zip(self.statistics, chunks, strict=True)
         new = State(int(facts.entries), tuple(_host(s, chunk) for s, chunk in pairs))
         return self.merge(state, new)
@@ -174,7 +177,7 @@ class Collection:
 
     def finish(self, state: State) -> dict[str, float]:
         """The metrics of all batches, computed in float64; `notes` explains those that are NaN."""
-        prepared = self._prepared(state)
+        prepared = self.prepare(state)
         return {n: float(s.conclude(prepared[s.statistic])) for n, s in self.streams.items()}
 
     def notes(self, values: Mapping[str, float]) -> dict[str, str]:
@@ -183,13 +186,14 @@ class Collection:
 
     def error_bounds(self, state: State) -> dict[str, float]:
         """How far each value may be from the exact one; 0 for the exact forms."""
-        prepared = self._prepared(state)
+        prepared = self.prepare(state)
         return {
             n: 0.0 if s.bound is None else float(s.bound(prepared[s.statistic]))
             for n, s in self.streams.items()
         }
 
-    def _prepared(self, state: State) -> dict[Statistic, Any]:
+    def prepare(self, state: State) -> dict[Statistic, Any]:
+        """What the metrics of each statistic conclude from: gathered rows joined and sorted."""
         if not state.entries:
             raise InputError(
                 "no row has been seen, or the mask drops all; update the state with data first"
@@ -204,13 +208,11 @@ def _array(given: Any) -> Any:
     return given if given is None or hasattr(given, "shape") else np.asarray(given)
 
 
-@partial(jax.jit, static_argnums=0)
-def _values(streams: tuple[Streaming, ...], prediction, y, mask, weight) -> tuple[Any, Facts]:
+def _traced(streams: Mapping[str, Streaming], prediction, y, mask, weight) -> dict[str, jax.Array]:
     view, weight = weighted_view(prediction, y, mask, weight)
-    statistics = dict.fromkeys(stream.statistic for stream in streams)
+    statistics = dict.fromkeys(stream.statistic for stream in streams.values())
     prepared = {s: s.prepare(s.chunk(view, weight)) for s in statistics}
-    values = [stream.conclude(prepared[stream.statistic]) for stream in streams]
-    return values, facts_of(view, weight)
+    return {name: stream.conclude(prepared[stream.statistic]) for name, stream in streams.items()}
 
 
 @partial(jax.jit, static_argnums=0)
