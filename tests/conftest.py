@@ -34,3 +34,26 @@ def blobs():
     centres = np.array([[2.0, 0.0], [-1.0, 2.0], [-1.0, -2.0]])
     y = np.arange(60) % 3
     return (centres[y] + 0.5 * rng.standard_normal((60, 2))).astype(np.float32), y
+
+
+# All tests together take longer than `make test` may. These rooms were added last and have been
+# run by `make test-slow` only; what fits the budget of two cores belongs back in `make test`.
+_SLOW = (
+    "calibration/",
+    "docs/",
+    "experiments/",
+    "metrics/",
+    "methods/test_function",
+    "methods/test_lengthscale",
+    "methods/test_repulsive",
+    "methods/test_samplers",
+    "data/test_pca",
+)
+
+
+def pytest_collection_modifyitems(items):
+    """Mark the rooms above as slow."""
+    tests = Path(__file__).parent
+    for item in items:
+        if item.path.relative_to(tests).as_posix().startswith(_SLOW):
+            item.add_marker(pytest.mark.slow)

@@ -21,16 +21,18 @@ class Row:
     record: Any
     larger: Any = None
     """The same method with more members, whose first members must equal the record's own."""
+    slow: bool = False
+    """Left to `make test-slow`; its dynamics is that of a method that is not."""
 
 
 ROWS = {
     "single": Row(Single(), DeepEnsemble(members=2)),
     "deep-ensemble": Row(DeepEnsemble(members=4), DeepEnsemble(members=6)),
     "forde": Row(FoRDE(members=4)),
-    "feature-wgd": Row(FeatureWGD(members=4)),
+    "feature-wgd": Row(FeatureWGD(members=4), slow=True),
     "lit": Row(LIT(members=4)),
-    "weight-wgd": Row(WeightWGD(members=4)),
-    "svgd": Row(SVGD(members=4)),
-    "function-wgd": Row(FunctionWGD(members=4)),
-    "function-svgd": Row(FunctionSVGD(members=4)),
+    "weight-wgd": Row(WeightWGD(members=4), slow=True),
+    "svgd": Row(SVGD(members=4), slow=True),
+    "function-wgd": Row(FunctionWGD(members=4), slow=True),
+    "function-svgd": Row(FunctionSVGD(members=4), slow=True),
 }

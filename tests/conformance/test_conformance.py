@@ -44,7 +44,11 @@ def split(blobs):
     return Split(x, y, cx.Standardise.of(x))
 
 
-@pytest.fixture(scope="module", params=sorted(ROWS))
+def _name(name):
+    return pytest.param(name, marks=pytest.mark.slow) if ROWS[name].slow else name
+
+
+@pytest.fixture(scope="module", params=[_name(name) for name in sorted(ROWS)])
 def name(request):
     return request.param
 
