@@ -1,7 +1,7 @@
-"""All classification metrics of a million rows, streamed: credax against scikit-learn and torchmetrics.
+"""All classification metrics of a million rows, streamed, against scikit-learn and torchmetrics.
 
-Chunks of predictions (members x rows x classes, log-probabilities in float32) are made one at a time
-and forgotten; making them is not timed. Every way sees the same chunks in the same run:
+Chunks of predictions (members x rows x classes, log-probabilities in float32) are made one at a
+time and forgotten; making them is not timed. Every way sees the same chunks in the same run:
 
 - credax, all metrics: one `Collection`, each chunk read once, curves exact (one score and one bit a
   row are kept) and `ace`, `tace` in bins;

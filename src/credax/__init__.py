@@ -9,6 +9,7 @@ from credax.lazy import lazy_names
 
 if TYPE_CHECKING:
     from credax import adapters as adapters
+    from credax import calibration as calibration
     from credax import data as data
     from credax import methods as methods
     from credax import metrics as metrics
@@ -95,6 +96,7 @@ __getattr__, __all__ = lazy_names(  # pyright: ignore[reportUnsupportedDunderAll
         "training": "training",
         "methods": "methods",
         "metrics": "metrics",
+        "calibration": "calibration",
         "report": "report",
     },
 )

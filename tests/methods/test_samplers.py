@@ -146,7 +146,7 @@ def test_better_estimators_have_less_bias(float64):
     start = off_centre(100)
     error = {
         "kde": flow(start, gaussian_score, "kde", 0.5, 0.1, 200),
-        "sge": flow(start, gaussian_score, "sge", 0.5, 0.1, 200),
+        "sge": flow(start, gaussian_score, "sge", 0.5, 0.05, 400),
         "ssge": flow(start, gaussian_score, "ssge", "spectral", 0.1, 150),
     }
     error = {name: distance(covariance(x), COVARIANCE) for name, x in error.items()}

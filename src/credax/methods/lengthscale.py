@@ -76,7 +76,7 @@ class Factored(eqx.Module):
 
     vectors: Float[Array, "inputs rank"]
     weights: Float[Array, " rank"]
-    rest: float = 0.0
+    rest: float = eqx.field(default=0.0, static=True)
 
     def project(self, s):
         """Coordinates along U scaled by sqrt(w), or images under S where the rest counts."""
