@@ -4,7 +4,7 @@ import dataclasses
 import json
 import math
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -37,7 +37,7 @@ def plan(
         "evaluation": _plain(scale.evaluation),
         "steps": {"per epoch": per_epoch, "total": per_epoch * training.epochs},
         "seeds": list(range(seeds)),
-        "arms": {arm.name: _arm(arm, scale) for arm in scale.arms},
+        "arms": _arms(scale),
         "fits": [
             {"arm": trial.arm.name, "seed": trial.seed, "folder": str(trial.folder)}
             for trial in trials(scale, root, seeds)
@@ -61,31 +61,54 @@ def print_plan(content: dict[str, Any]) -> None:
         print(f"  {fit['arm']}, seed {fit['seed']:<4}{fit['folder']}")
 
 
-def _arm(arm: Arm, scale: Scale) -> dict[str, Any]:
-    """A method's settings, its parameters, and an estimate of its memory if all run at once."""
+class _Sizes(NamedTuple):
+    """Of one network: learned numbers, bytes of its state, bytes of a batch's activations."""
+
+    params: int
+    state: int
+    activations: int
+
+
+def _arms(scale: Scale) -> dict[str, Any]:
+    sizes: dict[str, _Sizes] = {}
+    arms = {}
+    for arm in scale.arms:
+        network = repr(scale.problem(arm).network)
+        if network not in sizes:
+            sizes[network] = _sizes(arm, scale)
+        arms[arm.name] = _arm(arm, scale, network, sizes[network])
+    return arms
+
+
+def _sizes(arm: Arm, scale: Scale) -> _Sizes:
     problem, data, training = scale.problem(arm), scale.data, scale.training
     dtype = jnp.uint8 if len(data.input_shape) == 3 else jnp.float32
     example = jax.ShapeDtypeStruct((1, *data.input_shape), dtype)
-    members = getattr(arm.method, "members", 1)
-    descent = Descent(problem, training, data.train_rows, members)
+    descent = Descent(problem, training, data.train_rows)
     state = jax.eval_shape(lambda: descent.init(jax.random.key(0), example))
-    params = count_params(state.variables)
-    dimension = math.prod(data.input_shape)
     with using_implementation("native"):
-        one = activation_bytes(problem, training.batch_size, example)
+        activations = activation_bytes(problem, training.batch_size, example)
+    return _Sizes(count_params(state.variables), _bytes(state), activations)
+
+
+def _arm(arm: Arm, scale: Scale, network: str, sizes: _Sizes) -> dict[str, Any]:
+    """A method's settings, its parameters, and an estimate of its memory if all run at once."""
+    data, training, params = scale.data, scale.training, sizes.params
+    members = getattr(arm.method, "members", 1)
+    dimension = math.prod(data.input_shape)
     directional = hasattr(arm.method, "lengthscale")
     memory = {
-        "members and optimiser": members * _bytes(state),
+        "members and optimiser": members * sizes.state,
         "gradients": members * 4 * params,
         # Repelled input gradients take a second, tangent pass through the network.
-        "activations": members * one * (2 if directional else 1),
+        "activations": members * sizes.activations * (2 if directional else 1),
         "input gradients": 3 * members * training.batch_size * dimension * 4 if directional else 0,
         "metric": _metric_bytes(arm.method, dimension),
-        "training rows": data.train_rows * dimension * example.dtype.itemsize,
+        "training rows": data.train_rows * dimension * (1 if len(data.input_shape) == 3 else 4),
     }
     return {
         "label": arm.label,
-        "network": repr(problem.network),
+        "network": network,
         "method": {"name": arm.method.name, **dataclasses.asdict(arm.method)},
         "parameters": {"one network": params, "members": members, "all": members * params},
         "memory (estimate)": {**memory, "total": sum(memory.values())},
