@@ -26,7 +26,7 @@ TRAINING = Training(
     final_ratio=0.01,
     shared_augment=True,
 )
-CURVES = {"accuracy": "accuracy (share)", "nll": "NLL (nats)", "ece": "ECE (share)"}
+CURVES = {"accuracy": "Accuracy (share)", "nll": "NLL (nats)", "ece": "ECE (share)"}
 
 # Nobody has published digits: these come from a prototype of the same formulas, for comparison.
 PROTOTYPE = Published(

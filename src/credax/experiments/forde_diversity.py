@@ -10,9 +10,9 @@ from credax.experiments.forde_images import MEMBERS, forde_arms
 from credax.experiments.shift import Shift, Study, severity_figure, study
 
 CURVES = {
-    "gradient_distance": "1 - cosine of input gradients",
-    "mutual_information": "epistemic uncertainty (nats)",
-    "accuracy": "accuracy (share)",
+    "gradient_distance": "1 - cosine of gradients",
+    "mutual_information": "Epistemic uncertainty (nats)",
+    "accuracy": "Accuracy (share)",
 }
 
 

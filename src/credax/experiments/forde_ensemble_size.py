@@ -53,14 +53,14 @@ def size_figure(results: list[Result]) -> Figure:
     """Scores against the number of members, mean over seeds."""
     panels = []
     for name, heading in (
-        ("nll", "clean NLL (nats)"),
-        ("corrupted_nll", "corrupted NLL (nats)"),
-        ("corrupted_accuracy", "corrupted accuracy (share)"),
+        ("nll", "Clean NLL (nats)"),
+        ("corrupted_nll", "Corrupted NLL (nats)"),
+        ("corrupted_accuracy", "Corrupted accuracy (share)"),
     ):
         lines = [_line(results, kind, name) for kind in KINDS]
         values = [value for _, line in lines for value in line]
         sizes = [size for line, _ in lines for size in line]
-        frame = Frame(Axis.around(sizes, "members"), Axis.around(values, heading))
+        frame = Frame(Axis.around(sizes, "members"), Axis.around(values))
         layers = [frame.line(x, y, number) for number, (x, y) in enumerate(lines)]
         panels.append((heading, [frame.axes(), layers]))
     caption = "Scores against the number of members, mean over seeds."

@@ -80,13 +80,13 @@ def sweep_figure(results: list[Result]) -> Figure:
     """Scores against the share of PCA in the mix, a line a mix, mean over seeds."""
     panels = []
     for name, heading in (
-        ("accuracy", "clean accuracy (share)"),
-        ("corrupted_accuracy", "corrupted accuracy (share)"),
-        ("corrupted_nll", "corrupted NLL (nats)"),
+        ("accuracy", "Clean accuracy (share)"),
+        ("corrupted_accuracy", "Corrupted accuracy (share)"),
+        ("corrupted_nll", "Corrupted NLL (nats)"),
     ):
         lines = [_line(results, mixing, name) for mixing in ("inverse", "linear")]
         values = [value for _, line in lines for value in line]
-        frame = Frame(Axis(0, 1, "share of PCA"), Axis.around(values, heading))
+        frame = Frame(Axis(0, 1, "share of PCA"), Axis.around(values))
         layers = [frame.line(x, y, number) for number, (x, y) in enumerate(lines)]
         panels.append((heading, [frame.axes(), layers]))
     caption = "Scores against the share of PCA in the metric, mean over seeds."

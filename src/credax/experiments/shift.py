@@ -146,7 +146,7 @@ def severity_figure(study: Study, scores: Mapping[str, str]) -> Figure:
         lines = {label: _mean_line(study, label, name) for label in labels}
         shown = {label: line for label, line in lines.items() if line[0]}
         values = [v for _, line in shown.values() for v in line]
-        frame = Frame(Axis(0, 5, "severity (0 is clean)"), Axis.around(values, heading))
+        frame = Frame(Axis(0, 5, "severity (0 is clean)"), Axis.around(values))
         layers = [
             frame.line(np.array(x, float), np.array(y), labels.index(label))
             for label, (x, y) in shown.items()
