@@ -27,8 +27,8 @@ from credax.methods.lengthscale import Factored
 from credax.methods.repulsive import Repulsive
 from credax.network import Network, Variables
 from credax.networks.convolution import using_implementation
-from credax.training.engine import choose_engine
-from credax.training.program import Program, Rows, advance, initialise
+from credax.training.engine import build_program
+from credax.training.program import Rows, advance, initialise
 
 
 @dataclass(frozen=True)
@@ -130,12 +130,10 @@ class Runner:
 
     def __init__(self, name: str, dynamics: Any, problem, training, split):
         self.name = name
-        strategy, dispatch = choose_engine(problem, dynamics, training, split)
-        key = jax.random.key(0)
-        program = Program(problem, dynamics, strategy, training, len(split), dispatch, False, key)
+        program = build_program(problem, dynamics, training, split, jax.random.key(0))
         rows = Rows(jnp.asarray(split.x), jnp.asarray(split.y))
         self.carry = initialise(program, Rows(split.x[:1], split.y[:1]))
-        self.dispatch, self.step = dispatch, 0
+        self.program, self.step = program, 0
         self.inputs = lambda start, stop: (program, rows, jnp.int32(start), jnp.int32(stop))
         began = time.perf_counter()
         self.compiled = advance.lower(self.inputs(0, 1), self.carry).compile()
@@ -144,7 +142,7 @@ class Runner:
         self.megabytes = (memory.temp_size_in_bytes + memory.argument_size_in_bytes) / 1e6
 
     def __call__(self, steps: int):
-        size = 1 if self.dispatch else steps
+        size = 1 if self.program.dispatch else steps
         for start in range(self.step, self.step + steps, size):
             self.carry = self.compiled(self.inputs(start, start + size), self.carry)
         self.step += steps

@@ -1,8 +1,8 @@
 """The step of repulsive ensembles: over devices, in turns, with dead members, at what cost."""
 
+import dataclasses
 import re
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -15,10 +15,10 @@ from credax.methods.forces import gradient_force
 from credax.methods.lengthscale import Dense, Factored
 from credax.methods.spaces import InputGradients
 from credax.problem import Batch
-from credax.training.engine import choose_engine
+from credax.training.engine import build_program
 from credax.training.loop import MemberDiverged
 from credax.training.members import Map, Shard, Unroll, Vmap
-from credax.training.program import Program, Rows, advance, initialise
+from credax.training.program import Rows, advance, initialise
 
 CLASSES = 3
 PROBLEM = cx.Problem(cx.networks.MLP((6,), CLASSES, "tanh"), cx.Categorical(), weight_decay=1e-2)
@@ -164,11 +164,7 @@ def test_survivors_are_the_smaller_ensemble(float64, record):
     network = cx.networks.MLP((), CLASSES)
     problem = cx.Problem(network, cx.Categorical(), weight_decay=1e-2)
     four = dynamics_of(record, problem, x, y)
-    three = (
-        dynamics_of(eqx.tree_at(lambda r: r.members, record, 3), problem, x, y)
-        if False
-        else (dynamics_of(type(record)(**{**record.__dict__, "members": 3}), problem, x, y))
-    )
+    three = dynamics_of(dataclasses.replace(record, members=3), problem, x, y)
     state = start(four, x)
     params = jax.tree.map(lambda leaf: leaf.at[3].set(jnp.nan), state.descent.variables.params)
     lost = start(four, x, params=params)
@@ -272,10 +268,9 @@ def test_metrics_travel_as_arguments():
     dynamics = cx.FoRDE(2).dynamics(problem, split, training)
     assert isinstance(dynamics.force.metric, Dense)
     assert dynamics.force.metric.matrix.nbytes > 1.5e6
-    engine = choose_engine(problem, dynamics, training, split)
-    program = Program(problem, dynamics, *engine, training, 16, False, jax.random.key(0))
+    program = build_program(problem, dynamics, training, split, jax.random.key(0))
     data = Rows(jnp.asarray(split.x), jnp.asarray(split.y))
-    carry = jax.eval_shape(lambda: initialise(program, Rows(split.x[:1], split.y[:1])))
+    carry = initialise(program, Rows(split.x[:1], split.y[:1]))
     text = advance.lower((program, data, jnp.int32(0), jnp.int32(1)), carry).as_text()
     assert len(text) < 1e6
 

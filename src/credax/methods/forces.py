@@ -89,9 +89,10 @@ def gradient_force(
     g = jnp.where(alive[:, None, None], gradients, 0.0)
     s, norm, floored = _unit(g, kernel, alive, weight)
     metric = Graph(metric) if kernel.embedding == "graph" else metric
-    left, right = _centred(*metric.project(s))
-    d2 = distances_from_gram(jnp.einsum("ibd,jbd->ijb", left, right, precision=HIGHEST))
-    h = _gradient_bandwidth(d2, kernel, alive, left.shape[-1])
+    left, right = metric.project(s)
+    gram = jnp.einsum("ibd,jbd->ijb", left, right, precision=HIGHEST)
+    d2 = distances_from_gram(gram)
+    h = _gradient_bandwidth(gram, d2, kernel, alive, left.shape[-1])
     pairs = alive[:, None, None] & alive[None, :, None]
     a = jnp.where(pairs, jnp.exp(-d2 / h), 0.0)
     share, repulsion = _shares(a, kernel, alive, weight, rows)
@@ -130,32 +131,24 @@ def _unit(g, kernel: GradientKernel, alive, weight):
     return g / jnp.where(norm > 0, norm, 1.0), norm, floored
 
 
-def _centred(left, right):
-    """Both coordinates less their mean over the members: only differences matter.
-
-    Gram matrices of nearby members then lose no digits to what the members have in common.
-    """
-    if left is right:
-        centred = left - jnp.mean(left, axis=0)
-        return centred, centred
-    return left - jnp.mean(left, axis=0), right - jnp.mean(right, axis=0)
-
-
-def _gradient_bandwidth(d2, kernel: GradientKernel, alive, dimension: int):
+def _gradient_bandwidth(gram, d2, kernel: GradientKernel, alive, dimension: int):
     if not isinstance(kernel.bandwidth, str):
         return jnp.asarray(kernel.bandwidth, d2.dtype)
+    # Below the rounding of a squared distance there is nothing but noise to divide by.
+    rounding = jnp.finfo(gram.dtype).eps * jnp.max(jnp.einsum("iib->ib", gram), axis=0)
+    floor = jnp.maximum(rounding, FLOOR)
     if kernel.bandwidth == "heat":
         heat = lambda d2: heat_bandwidth(d2, alive, dimension)  # noqa: E731
-        return jax.vmap(heat, in_axes=-1)(d2)[None, None]
+        return jnp.maximum(jax.vmap(heat, in_axes=-1)(d2), floor)[None, None]
     count = jnp.log(jnp.maximum(jnp.sum(alive), 2)).astype(d2.dtype)
     pairs = (alive[:, None] & alive[None])[..., None]
     if not kernel.include_diagonal:
         pairs = pairs & ~jnp.eye(len(alive), dtype=bool)[..., None]
     pairs = jnp.broadcast_to(pairs, d2.shape)
     if kernel.bandwidth == "per_reference":
-        return (masked_median(d2, pairs, axis=0) / count + FLOOR)[None]
+        return (masked_median(d2, pairs, axis=0) / count + floor)[None]
     flat = d2.reshape(-1, d2.shape[-1]), pairs.reshape(-1, d2.shape[-1])
-    return (masked_median(*flat, axis=0) / count + FLOOR)[None, None]
+    return (masked_median(*flat, axis=0) / count + floor)[None, None]
 
 
 def _shares(a, kernel: GradientKernel, alive, weight, rows):

@@ -181,8 +181,8 @@ def _spectrum(values: Any, kernel: Kernel) -> tuple[Any, Any]:
         extended = xp.concat([ends[:1], inner, ends[-1:], xp.flip(inner)])
         frequency = xp.arange(CELLS + 1, dtype=values.dtype) * np.pi
         return xp.fft.rfft(extended), frequency**2 / 2
-    # Room for six standard deviations of the widest kernel on either side.
-    length = 1 << int(np.ceil(np.log2(CELLS + 12 * _LOGIT_SCALE / _LOGIT_STEP)))
+    # Room for four standard deviations of the widest kernel on either side.
+    length = 1 << int(np.ceil(np.log2(CELLS + 8 * _LOGIT_SCALE / _LOGIT_STEP)))
     extended = xp.concat([values, xp.zeros(length - values.shape[0], dtype=values.dtype)])
     frequency = xp.arange(length // 2 + 1, dtype=values.dtype) * (
         2 * np.pi / (length * _LOGIT_STEP)
