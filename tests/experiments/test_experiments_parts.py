@@ -11,7 +11,7 @@ import pytest
 
 import credax as cx
 from credax import experiments
-from credax.experiments.figures import rising_colours, sheet, signed_colours
+from credax.experiments.figures import sheet
 from credax.experiments.forde_ablation import Decay
 from credax.experiments.pictures import generated_pictures
 from credax.experiments.published import Measure, Published
@@ -26,6 +26,7 @@ from credax.experiments.uniform import UniformStart
 from credax.networks import MLP
 from credax.posterior import population
 from credax.report import Result
+from credax.report.colours import rising_colours, signed_colours
 from credax.standardise import Standardise
 
 ALL = experiments.names()

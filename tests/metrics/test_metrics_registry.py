@@ -59,7 +59,7 @@ def test_names_by_task():
     both = set(metrics.names("classification")) & set(metrics.names("regression"))
     assert both == {"nll", "epistemic_share"}
     assert metrics.names() == tuple(metrics.METRICS)
-    few = ("accuracy", "nll", "brier", "ece", "aurc", "entropy", "mutual_information")
+    few = ("accuracy", "nll", "brier", "ece", "entropy", "mutual_information")
     assert metrics.names("classification", headline=True) == few
     few = ("rmse", "nll", "moment_matched_nll", "crps", "coverage_90")
     assert metrics.names("regression", headline=True) == few

@@ -12,6 +12,9 @@ from credax.cli.recipes import recipe
 from credax.errors import InputError
 
 DEFAULT_ROOT = "runs"
+# Of all that was measured, what the terminal shows below the main table; the page has the rest.
+_TERMINAL = {"accuracy", "nll", "ece", "set_coverage", "set_size", "entropy_predictive"}
+_TERMINAL |= {"rmse", "coverage_90", "interval_coverage", "interval_width", "total_variance"}
 
 
 def run(arguments: list[str]) -> None:
@@ -36,6 +39,7 @@ def compare(config: Compare) -> None:
 
     records = [_record(name, config.members) for name in config.methods]
     job = Job.of(config.task)
+    judge = job.judge(config.judging)
     name = "_".join(
         part for part in ("compare", Path(job.task.data).name, config.output.name) if part
     )
@@ -53,8 +57,9 @@ def compare(config: Compare) -> None:
     results = []
     for number, (fit, folder) in enumerate(fits, 1):
         console.print(f"{fit.method.title}, seed {fit.seed}  ({number} of {len(fits)})")
-        posterior = job.train(fit, folder, False if quiet else None)
-        results.append(SavedRun.open(folder).result(posterior))
+        progress = False if quiet else None
+        posterior = job.train(fit, folder, progress)
+        results.append(SavedRun.open(folder).result(posterior, judge, progress))
     comparison = Comparison(
         title=" against ".join(record.title for record in records),
         data=job.dataset.name,
@@ -70,8 +75,33 @@ def compare(config: Compare) -> None:
     if config.output.json:
         print((root / "results.json").read_text())
         return
-    print_rich(table, Console())
+    for part in (table.part() or table, *more_tables(table)):
+        print_rich(part, Console())
     Console().print(f"report: {root / 'report.html'}", highlight=False, soft_wrap=True)
+
+
+def more_tables(table: Any) -> list[Any]:
+    """What is printed below the main table: one table a question that was asked."""
+    parts = {
+        "under corruption": table.part("shift/pooled/"),
+        "told from other data": table.part("ood/"),
+        "after calibration": table.part("calibrated/"),
+    }
+    shown = [(title, part) for title, part in parts.items() if part is not None]
+    return [_shortened(dataclasses.replace(part, title=title)) for title, part in shown]
+
+
+def _shortened(table: Any) -> Any:
+    """Without the words that the title says already, and without what only the page shows."""
+    kept = [c for c in table.columns if c.name.split("/")[-1] in _TERMINAL]
+    if not kept:
+        return table
+    positions = [table.columns.index(column) for column in kept]
+    columns = tuple(
+        dataclasses.replace(c, label=c.label.removesuffix(", shift, pooled")) for c in kept
+    )
+    cells = tuple(tuple(row[i] for i in positions) for row in table.cells)
+    return dataclasses.replace(table, columns=columns, cells=cells)
 
 
 def _record(name: str, members: int | None) -> Any:

@@ -11,16 +11,19 @@ import jax
 import numpy as np
 
 from credax import __version__, methods, networks
-from credax.cli.config import Fit, Task, task_from_json
-from credax.data import Dataset, load
+from credax.cli.config import Fit, Judging, Task, task_from_json
+from credax.cli.judge import Judge
+from credax.data import Dataset, Split, load
 from credax.errors import InputError
+from credax.experiments.saliency import input_gradients
 from credax.files import read_json
 from credax.likelihood import Bernoulli, Categorical, Gaussian, HeteroscedasticGaussian
 from credax.metrics import evaluate
 from credax.network import count_params
-from credax.posterior import Posterior
+from credax.posterior import Population, Posterior
 from credax.prediction import Prediction
 from credax.problem import Problem
+from credax.report.pictures import is_images
 from credax.report.result import Result
 from credax.training import RunFolder, fit
 
@@ -30,6 +33,7 @@ LIKELIHOODS = {
     "gaussian": Gaussian,
     "heteroscedastic": HeteroscedasticGaussian,
 }
+_PICTURES = 4
 
 
 @dataclass(frozen=True)
@@ -69,6 +73,10 @@ class Job:
         problem = self.problem.with_units(train.inputs, train.targets)
         example = jax.ShapeDtypeStruct((1, *train.x.shape[1:]), train.x.dtype)
         return count_params(jax.eval_shape(problem.init, jax.random.key(0), example))
+
+    def judge(self, judging: Judging) -> Judge:
+        """The rows that posteriors are judged on; a judging that cannot be is refused here."""
+        return Judge(judging, self.dataset, self.task.data_dir, self.task.download)
 
     def config(self, fit_config: Fit) -> dict[str, Any]:
         """What ``config.json`` holds: everything needed to repeat or to read the run."""
@@ -122,18 +130,25 @@ class SavedRun:
             )
         return self.method.load(self.folder.members, self.job.problem)
 
-    def result(self, posterior: Posterior | None = None) -> Result:
-        """Predictions, metrics, history and cost on the test rows."""
+    def result(
+        self,
+        posterior: Posterior | None = None,
+        judge: Judge | None = None,
+        progress: bool | None = False,
+    ) -> Result:
+        """Predictions, metrics, history and cost on the test rows, and what the judge found."""
         posterior = posterior or self.posterior()
+        judge = judge or self.job.judge(Judging())
         test = self.job.dataset.test
         prediction: Prediction = jax.tree.map(np.asarray, posterior.predict(test.x))
         history = self.folder.history()
         ending = next((line for line in history if line.get("event") == "finished"), {})
         excluded = ending.get("excluded", {})
+        judgement = judge.judge(posterior, prediction, self.folder.path, progress)
         return Result(
             method=self.method.title,
             seed=self.config["seed"],
-            metrics=evaluate(prediction, test.y),
+            metrics={**evaluate(prediction, test.y), **judgement.values},
             prediction=prediction,
             y=np.asarray(test.y),
             history=[line for line in history if "event" not in line],
@@ -151,7 +166,18 @@ class SavedRun:
                 f"member {m} was left out: its loss became non-finite at epoch {epoch:.1f}"
                 for m, epoch in excluded.items()
             ),
+            judgement=judgement,
+            gradients=_gradients(posterior, test),
         )
+
+
+def _gradients(posterior: Posterior, test: Split) -> np.ndarray | None:
+    """Members' input gradients at the first test pictures; None where inputs are no pictures."""
+    if not isinstance(posterior, Population) or not is_images(test.x):
+        return None
+    rows = test[slice(0, _PICTURES)]
+    found = input_gradients(posterior, rows.x, rows.y)
+    return found.reshape(len(found), *rows.x.shape)
 
 
 def _network_name(task: Task, dataset: Dataset) -> str:

@@ -14,10 +14,19 @@ from credax.cli.config import read_arguments
 
 @dataclass(frozen=True)
 class List:
-    """What there is: methods, datasets, networks, metrics, experiments, or runs in a folder."""
+    """What there is: methods, datasets, networks and so on, or runs in a folder."""
 
     what: Annotated[
-        Literal["methods", "datasets", "networks", "metrics", "experiments", "runs"],
+        Literal[
+            "methods",
+            "datasets",
+            "networks",
+            "metrics",
+            "corruptions",
+            "calibrators",
+            "experiments",
+            "runs",
+        ],
         tyro.conf.Positional,
     ]
     """What to list."""
@@ -35,6 +44,8 @@ def run(arguments: list[str]) -> None:
         "datasets": _datasets,
         "networks": _networks,
         "metrics": _metrics,
+        "corruptions": _corruptions,
+        "calibrators": _calibrators,
         "experiments": _experiments,
         "runs": lambda: _runs(Path(config.root)),
     }[config.what]()
@@ -92,6 +103,34 @@ def _metrics() -> list[dict[str, Any]]:
             "what it is": metric.description,
         }
         for metric in METRICS.values()
+    ]
+
+
+def _corruptions() -> list[dict[str, Any]]:
+    from credax.data import corruptions
+    from credax.data.corruptions.registry import SUITES
+
+    return [
+        {
+            "corruption": name,
+            "suites": ", ".join(suite for suite, kinds in SUITES.items() if name in kinds),
+            "what it is": corruptions.describe(name).description,
+        }
+        for name in corruptions.names()
+    ]
+
+
+def _calibrators() -> list[dict[str, Any]]:
+    from credax import calibration
+
+    return [
+        {
+            "calibrator": name,
+            "task": calibration.entry(name).task or "both",
+            "gives": calibration.entry(name).gives,
+            "what it is": calibration.describe(name),
+        }
+        for name in calibration.names()
     ]
 
 

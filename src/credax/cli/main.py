@@ -15,10 +15,11 @@ COMMANDS = {
     "fit": "train one method: credax fit METHOD --data NAME ...",
     "evaluate": "metrics of a finished run on test data",
     "predict": "predictions of a finished run for new inputs",
+    "calibrate": "fit a calibrator to a finished run: before and after, sets, intervals",
     "report": "the report page of one or more finished runs",
     "reproduce": "run a published experiment and print its table beside the published one",
     "pca": "principal components of a data set's inputs: credax pca DATA OUT.npz",
-    "list": "list methods, datasets, networks, metrics or runs",
+    "list": "list methods, datasets, networks, metrics, corruptions, calibrators or runs",
     "show": "what a run is and how far it is",
 }
 

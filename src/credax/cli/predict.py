@@ -3,7 +3,7 @@
 import io
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 import tyro
@@ -20,6 +20,8 @@ class Predict:
     """Folder of the run."""
     input: Annotated[str, tyro.conf.Positional]
     """Inputs in raw units: .npy, .npz (array x) or .csv (one row a line, features only)."""
+    calibration: str | None = None
+    """A calibrator that credax calibrate left in the run, such as temperature."""
     out: str = "predictions.csv"
     """Where to write: .csv, or .npz with the members too."""
 
@@ -39,7 +41,12 @@ def run(arguments: list[str]) -> None:
     saved = SavedRun.open(config.run)
     posterior = saved.posterior()
     prediction = posterior.predict(x.reshape(len(x), *saved.job.dataset.input_shape))
-    columns, members = _columns(prediction, saved.job.dataset.class_names)
+    names = saved.job.dataset.class_names
+    more = {}
+    if config.calibration is not None:
+        prediction, more = _calibrated(prediction, saved.folder.path, config.calibration, names)
+    columns, members = _columns(prediction, names)
+    columns = {**columns, **more}
     if out.suffix == ".npz":
         buffer = io.BytesIO()
         np.savez(buffer, members=members, **columns)  # pyright: ignore[reportArgumentType]
@@ -77,6 +84,28 @@ def read_inputs(path: Path) -> np.ndarray:
             f"{path} cannot be read ({reason}); is it a {path.suffix} file?"
         ) from error
     raise InputError(f"input is {path}; give a .npy, .npz or .csv file")
+
+
+def _calibrated(prediction, folder: Path, name: str, class_names) -> tuple[Any, dict]:
+    """The prediction after a calibrator, or the columns of its sets or intervals."""
+    from credax.calibration import Intervals
+    from credax.cli.judge import applied, stored
+
+    known = stored(folder)
+    if name not in known:
+        kept = f"it has {', '.join(known)}" if known else "it has none"
+        raise InputError(
+            f"calibration is {name} and the run in {folder} does not hold it; {kept}: see "
+            "credax calibrate --help"
+        )
+    after = applied(known[name], prediction)
+    if isinstance(after, Intervals):
+        return prediction, _split({f"{name}_low": after.low, f"{name}_high": after.high})
+    if not isinstance(after, np.ndarray):
+        return after, {}
+    names = list(class_names) or [str(k) for k in range(after.shape[1])]
+    sets = [" ".join(n for n, inside in zip(names, row, strict=True) if inside) for row in after]
+    return prediction, {f"{name}_set": np.array(sets)}
 
 
 def _columns(prediction, class_names) -> tuple[dict[str, np.ndarray], np.ndarray]:

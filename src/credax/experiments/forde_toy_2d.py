@@ -7,7 +7,7 @@ import numpy as np
 from credax.data.toys import PLOT_RANGES, grid
 from credax.experiments.bench import Bench
 from credax.experiments.experiment import Arm, Data, Experiment, Outcome, Scale
-from credax.experiments.figures import Figure, image, rising_colours, sheet
+from credax.experiments.figures import Figure, image, sheet
 from credax.experiments.saliency import input_gradients, mean_cosine, median_distance
 from credax.methods.deep_ensemble import DeepEnsemble
 from credax.methods.forde import FoRDE
@@ -15,6 +15,7 @@ from credax.methods.function_wgd import FunctionWGD
 from credax.methods.weight_wgd import WeightWGD
 from credax.metrics import evaluate
 from credax.networks import MLP
+from credax.report.colours import rising_colours
 from credax.report.markup import Markup, element
 from credax.report.svg import Axis, Frame
 from credax.training import Training

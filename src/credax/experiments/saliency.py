@@ -9,11 +9,12 @@ import numpy as np
 from jaxtyping import Float
 
 from credax.errors import InputError
-from credax.experiments.figures import Figure, image, signed_colours
+from credax.experiments.figures import Figure, image
 from credax.methods.forces import gradient_diversity
 from credax.methods.spaces import chosen_output
 from credax.posterior import Population
 from credax.problem import Batch
+from credax.report.colours import signed_colours
 from credax.report.markup import element
 from credax.report.png import to_pixels, value_range
 

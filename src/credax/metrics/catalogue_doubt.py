@@ -14,7 +14,6 @@ SELECTIVE = (
         False,
         estimator=f"{_RANKED}, mean over coverages",
         description="mean error rate over all coverages when the least sure are left out",
-        headline=True,
     ),
     share(
         "aurc_trapezoid",

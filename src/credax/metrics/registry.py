@@ -36,8 +36,8 @@ def names(task: Task | None = None, *, headline: bool = False) -> tuple[str, ...
 
 
 def get(name: str) -> Metric:
-    """The metric of that name; for a key of `evaluate` such as ``ood/mnist/auroc/energy`` or
-    ``shift/pooled/nll``, the metric with a label that says so.
+    """The metric of that name; for a key such as ``ood/mnist/auroc/energy``, ``shift/pooled/nll``
+    or ``calibrated/temperature/nll``, the metric with a label that says so.
 
     >>> get("ece").estimator
     'top label, 15 equal-width bins'
@@ -55,6 +55,8 @@ def get(name: str) -> Metric:
             return _relabelled(name, METRICS[base], words)
     if first == "shift" and parts and parts[-1] in METRICS:
         return _relabelled(name, METRICS[parts[-1]], ["shift", *parts[:-1]])
+    if first == "calibrated" and len(parts) == 2 and parts[-1] in METRICS:
+        return _relabelled(name, METRICS[parts[-1]], [f"after {parts[0]}"])
     raise unknown("metric", name, METRICS)
 
 

@@ -28,7 +28,19 @@ def shift_values(
     ``(prediction, labels)``; severities start at 1. Keys are ``pooled/NAME``, ``cells/NAME`` and
     ``severity S/NAME``.
     """
+    return values_of_cells(collection, cell_states(collection, predictions, y))
+
+
+def shift_cells(
+    collection: Collection, predictions: Mapping[Cell, Any], y: Any
+) -> dict[Cell, dict[str, float]]:
+    """The metrics of every cell: a line a type against severity is made of these."""
     states = cell_states(collection, predictions, y)
+    return {cell: collection.finish(state) for cell, state in states.items()}
+
+
+def values_of_cells(collection: Collection, states: Mapping[Cell, State]) -> dict[str, float]:
+    """`shift_values` from what each cell adds to the metrics, so that predictions need not stay."""
     by_severity: dict[int, State] = {}
     for (_, severity), state in sorted(states.items(), key=lambda item: item[0][1]):
         seen = by_severity.get(severity, collection.init())
@@ -40,14 +52,6 @@ def shift_values(
     for severity, values in pooled.items():
         out |= {f"severity {severity}/{n}": value for n, value in values.items()}
     return out
-
-
-def shift_cells(
-    collection: Collection, predictions: Mapping[Cell, Any], y: Any
-) -> dict[Cell, dict[str, float]]:
-    """The metrics of every cell: a line a type against severity is made of these."""
-    states = cell_states(collection, predictions, y)
-    return {cell: collection.finish(state) for cell, state in states.items()}
 
 
 def cell_states(

@@ -1,11 +1,13 @@
 """Figures of class predictions: reliability, risk against coverage, disagreement when wrong."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from credax import metrics
+from credax.prediction import ClassPrediction
 from credax.report.markup import Markup
 from credax.report.numbers import fixed, short
 from credax.report.parts import (
@@ -51,6 +53,19 @@ def pooled_reliability(results: list[Result]) -> Pooled:
     return Pooled(np.asarray(tables[0].edges), total, pool("accuracy"), pool("confidence"))
 
 
+def smooth_curve(pairs: list[tuple[Any, Any]]) -> metrics.SmoothReliability:
+    """Accuracy as a smooth function of confidence, rows of all ``(prediction, y)`` together.
+
+    Rows whose probabilities are not finite are left out; without any row the curve is NaN.
+    """
+    logs = np.concatenate([np.asarray(_log_mean(prediction)) for prediction, _ in pairs])
+    y = np.concatenate([np.asarray(labels) for _, labels in pairs])
+    kept = ~np.isnan(logs).any(-1)
+    if not kept.any():
+        return metrics.SmoothReliability(*[np.full(2, np.nan)] * 4, np.array(np.nan))
+    return metrics.smooth_reliability(ClassPrediction(jnp.asarray(logs[kept])[None]), y[kept])
+
+
 def reliability_section(comparison: Comparison) -> Markup | None:
     """One reliability diagram a method, with the share of predictions in every bin below."""
     shown = {m: r for m in comparison.methods if (r := comparison.shown(m))}
@@ -58,7 +73,13 @@ def reliability_section(comparison: Comparison) -> Markup | None:
         return None
     tables = {method: pooled_reliability(results) for method, results in shown.items()}
     tallest = max(float((t.counts / t.counts.sum()).max()) for t in tables.values())
-    figures = [panel(m, _reliability_drawing(m, t, tallest)) for m, t in tables.items()]
+    smooth = {m: smooth_curve([(r.prediction, r.y) for r in rs]) for m, rs in shown.items()}
+    figures = [
+        panel(
+            m, _reliability_drawing(m, t, smooth[m], tallest), f"smooth ECE {smooth[m].width:.4f}"
+        )
+        for m, t in tables.items()
+    ]
     rows = [
         [f"{method}, {low:.3f} to {high:.3f}", count, fixed(confidence), fixed(accuracy)]
         for method, table in tables.items()
@@ -71,18 +92,46 @@ def reliability_section(comparison: Comparison) -> Markup | None:
         "reliability",
         "Can the stated probabilities be believed?",
         "Predictions are sorted into bins by their confidence. A dot on the dashed line was right "
-        "as often as it said; below the line it promised too much, above it too little. The strip "
-        "shows what share of the predictions each bin holds. Rows of all seeds together.",
+        "as often as it said; below the line it promised too much, above it too little. The curve "
+        "needs no bins (smooth ECE), its band is two standard errors. The strip shows what share "
+        "of the predictions each bin holds. Rows of all seeds together.",
+        key(
+            key_area("bar", "accuracy in a bin"),
+            key_line("gap", "distance from what was said"),
+            key_line("line s2", "smooth, with its band"),
+        ),
         panels(figures),
         numbers(
             "Numbers: count, confidence and accuracy in every bin",
             ["method and bin", "predictions", "mean confidence", "accuracy"],
             rows,
         ),
+        numbers(
+            "Numbers: the smooth curve",
+            ["method and confidence", "accuracy", "standard error"],
+            [
+                [f"{m}, {c:.2f}", fixed(float(a)), fixed(float(e))]
+                for m, curve in smooth.items()
+                for c, a, e in zip(*_tenths(curve), strict=True)
+                if np.isfinite(a)
+            ],
+        ),
     )
 
 
-def _reliability_drawing(method: str, table: Pooled, tallest: float) -> Markup:
+def _tenths(curve: metrics.SmoothReliability) -> list[np.ndarray]:
+    picks = np.linspace(0, len(curve.confidence) - 1, 21).round().astype(int)
+    return [np.asarray(v)[picks] for v in (curve.confidence, curve.accuracy, curve.standard_error)]
+
+
+@jax.jit
+def _log_mean(prediction: ClassPrediction):
+    return prediction.log_mean
+
+
+def _reliability_drawing(
+    method: str, table: Pooled, smooth: metrics.SmoothReliability, tallest: float
+) -> Markup:
     unit = Axis(0.0, 1.0, "confidence (probability of the answer)")
     main = Frame(Axis(0.0, 1.0), Axis(0.0, 1.0, "accuracy (share right)"), bottom=196)
     share = table.counts / table.counts.sum()
@@ -94,6 +143,13 @@ def _reliability_drawing(method: str, table: Pooled, tallest: float) -> Markup:
         main.axes(x_ticks=False),
         main.bars(table.edges, table.accuracy, "bar"),
         main.diagonal(),
+        main.band(
+            smooth.confidence,
+            smooth.accuracy - 2 * smooth.standard_error,
+            smooth.accuracy + 2 * smooth.standard_error,
+            "s2",
+        ),
+        main.line(smooth.confidence, smooth.accuracy, 2, markers=False),
         main.whiskers(table.confidence, low, high, "gap"),
         main.points(table.confidence, table.accuracy, "dot", 2.6),
         strip.axes(),

@@ -49,12 +49,12 @@ def curve(results: list[Result], name: str, member_name: str = "") -> Curve | No
 
 def training_section(comparison: Comparison) -> Markup | None:
     """Training loss, and validation NLL where the histories have it."""
-    losses = _curves(comparison, "loss", "member_loss")
+    losses = curves_of(comparison, "loss", "member_loss")
     if not losses:
         return None
-    checks = _curves(comparison, "validation_nll")
-    figures = [_figure("training loss (nats a row)", losses)]
-    figures += [_figure("validation NLL (nats a row)", checks)] if checks else []
+    checks = curves_of(comparison, "validation_nll")
+    figures = [figure_of("training loss (nats a row)", losses)]
+    figures += [figure_of("validation NLL (nats a row)", checks)] if checks else []
     names = {index: comparison.methods[index] for index in losses}
     return section(
         "training",
@@ -74,7 +74,8 @@ def training_section(comparison: Comparison) -> Markup | None:
     )
 
 
-def _curves(comparison: Comparison, name: str, member_name: str = "") -> dict[int, Curve]:
+def curves_of(comparison: Comparison, name: str, member_name: str = "") -> dict[int, Curve]:
+    """The curve of every method whose history records ``name``, by the method's number."""
     found = {
         index: curve(comparison.of(method), name, member_name)
         for index, method in enumerate(comparison.methods)
@@ -82,7 +83,8 @@ def _curves(comparison: Comparison, name: str, member_name: str = "") -> dict[in
     return {index: c for index, c in found.items() if c is not None}
 
 
-def _figure(label: str, curves: dict[int, Curve]) -> Markup:
+def figure_of(label: str, curves: dict[int, Curve]) -> Markup:
+    """One line a method against the epoch, logarithmic where the values span much."""
     values = np.concatenate([np.r_[c.mean, c.low, c.high] for c in curves.values()])
     values = values[np.isfinite(values)]
     log = values.size > 0 and values.min() > 0 and values.max() / values.min() > _LOG_RATIO

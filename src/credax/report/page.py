@@ -9,21 +9,33 @@ import numpy as np
 
 from credax.files import write_atomic
 from credax.report import classification, regression
+from credax.report.calibrated import calibrated_section, sets_section
+from credax.report.confusion import confusion_section
 from credax.report.curves import training_section
 from credax.report.markup import Markup, element
 from credax.report.numbers import MISSING, duration, short, size
 from credax.report.parts import plain_table, scroll, section
 from credax.report.pictures import pictures_section
+from credax.report.repulsion import repulsion_section, saliency_section
 from credax.report.result import Comparison, Result
 from credax.report.rows import class_rows
+from credax.report.severity import severity_section
+from credax.report.strange import strange_section
 from credax.report.table import Table, summarise
 
 _FIGURES = {
     "classification": (
         classification.reliability_section,
+        calibrated_section,
+        sets_section,
         classification.risk_coverage_section,
+        confusion_section,
         classification.epistemic_section,
+        strange_section,
+        severity_section,
         training_section,
+        repulsion_section,
+        saliency_section,
         pictures_section,
     ),
     "regression": (
@@ -31,7 +43,11 @@ _FIGURES = {
         regression.scatter_section,
         regression.coverage_section,
         regression.spread_section,
+        calibrated_section,
+        sets_section,
+        strange_section,
         training_section,
+        repulsion_section,
     ),
 }
 _COSTS = {
@@ -66,7 +82,7 @@ def page(comparison: Comparison) -> str:
     body = element(
         "main",
         element("header", element("h1", comparison.title), element("p", _lead(comparison))),
-        main_table(table),
+        main_table(table.part() or table),
         cost_section(comparison),
         figures,
         config_section(comparison),

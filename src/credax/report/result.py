@@ -12,6 +12,26 @@ Task = Literal["classification", "regression"]
 
 
 @dataclass(frozen=True)
+class Judgement:
+    """What was asked about a posterior besides the clean test rows; empty where nothing was.
+
+    ``values`` are metrics by key (``ood/...``, ``shift/...``, ``calibrated/...``). ``ood`` are
+    predictions on other data by name. ``severities`` are metrics by the severity of corruption, 0
+    for the same rows uncorrupted, and ``cells`` by its kind and severity. ``calibrated`` are
+    predictions after a calibrator, ``sets`` its prediction sets ``[rows, classes]`` (bool) or
+    intervals. ``corruptions`` says in words what was corrupted.
+    """
+
+    values: dict[str, float] = field(default_factory=dict)
+    ood: dict[str, Prediction] = field(default_factory=dict)
+    severities: dict[int, dict[str, float]] = field(default_factory=dict)
+    cells: dict[tuple[str, int], dict[str, float]] = field(default_factory=dict)
+    calibrated: dict[str, Prediction] = field(default_factory=dict)
+    sets: dict[str, Any] = field(default_factory=dict)
+    corruptions: str = ""
+
+
+@dataclass(frozen=True)
 class Result:
     """One method trained from one seed, and what it said about the test data.
 
@@ -20,7 +40,9 @@ class Result:
     epoch, as in ``metrics.jsonl``: ``epoch``, ``loss``, and where known ``member_loss`` (a list)
     and ``validation_nll``. ``cost`` may hold ``members``, ``parameters`` (of one member),
     ``epochs``, ``training_seconds``, ``compile_seconds``, ``peak_memory_bytes``, ``network``, and
-    anything else worth a column. ``notes`` are sentences for the reader.
+    anything else worth a column. ``notes`` are sentences for the reader. ``judgement`` is what was
+    found on other data. ``gradients`` ``[members, rows, height, width, channels]`` are the members'
+    input gradients at the first test pictures.
     """
 
     method: str
@@ -32,6 +54,8 @@ class Result:
     cost: dict[str, Any] = field(default_factory=dict)
     config: dict[str, Any] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    judgement: Judgement = field(default_factory=Judgement)
+    gradients: np.ndarray | None = None
 
     def __post_init__(self):
         if (self.prediction is None) != (self.y is None):

@@ -4,11 +4,13 @@ import csv
 import io
 import json
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
 
+from credax import metrics
+from credax.errors import InputError
 from credax.files import write_atomic
 from credax.metrics import METRICS
 from credax.report.numbers import MISSING, column_decimals, fixed
@@ -81,6 +83,18 @@ class Table:
         error = "" if cell.standard_error is None else fixed(cell.standard_error, decimals)
         return fixed(cell.mean, decimals), error
 
+    def part(self, prefix: str = "") -> "Table | None":
+        """The columns whose name begins so; by default those about the clean test rows."""
+        shown = [
+            i
+            for i, c in enumerate(self.columns)
+            if (c.name.startswith(prefix) if prefix else "/" not in c.name)
+        ]
+        if not shown:
+            return None
+        cells = tuple(tuple(row[i] for i in shown) for row in self.cells)
+        return replace(self, columns=tuple(self.columns[i] for i in shown), cells=cells)
+
     def legend(self) -> str:
         """What the arrows, the ± and the bold print mean."""
         meanings = {
@@ -120,8 +134,9 @@ def summarise(comparison: Comparison) -> Table:
 
 
 def _column(name: str) -> Column:
-    metric = METRICS.get(name)
-    if metric is None:
+    try:
+        metric = metrics.get(name)
+    except InputError:
         return Column(name, name.replace("_", " "))
     return Column(
         name,
@@ -161,43 +176,73 @@ def _flag_best(cells: list[Cell | None], column: Column) -> list[Cell | None]:
 
 
 def print_rich(table: Table, console: Any = None) -> None:
-    """Print the table to the terminal; narrow terminals get the error below the mean."""
+    """Print the table to the terminal; a narrow one gets the errors below, or a row a metric."""
     from rich.console import Console
     from rich.measure import Measurement
     from rich.text import Text
 
     console = Console() if console is None else console
-    wide = _rich_table(table, " ± ", None)
     unbounded = console.options.update(max_width=10_000)
-    fits = Measurement.get(console, unbounded, wide).maximum <= console.width
-    console.print(wide if fits else _rich_table(table, "\n±", _METHOD_WIDTH))
+    forms = [
+        _rich_table(table, " ± ", None),
+        _rich_table(table, "\n±", _METHOD_WIDTH),
+        _turned_table(table),
+    ]
+    widths = [Measurement.get(console, unbounded, form).maximum for form in forms]
+    fitting = [f for f, w in zip(forms, widths, strict=True) if w <= console.width]
+    console.print(fitting[0] if fitting else forms[-1])
     console.print(Text(table.legend(), style="dim"))
 
 
 def _rich_table(table: Table, separator: str, method_width: int | None):
+    from rich.text import Text
+
+    out = _empty_table(table)
+    longest = max(map(len, (*table.methods, "method")))
+    out.add_column("method", width=method_width and min(longest, method_width), overflow="fold")
+    for column in table.columns:
+        out.add_column(Text(f"{column.label} {column.arrow}".rstrip()), justify="right")
+    for row, method in enumerate(table.methods):
+        cells = [_rich_cell(table, row, index, separator) for index in range(len(table.columns))]
+        out.add_row(Text(method), *cells)
+    return out
+
+
+def _turned_table(table: Table):
+    """A row a metric and a column a method."""
+    from rich.text import Text
+
+    out = _empty_table(table)
+    out.add_column("metric", overflow="fold")
+    for method in table.methods:
+        out.add_column(Text(method), justify="right", overflow="fold")
+    for index, column in enumerate(table.columns):
+        cells = [_rich_cell(table, row, index, " ± ") for row in range(len(table.methods))]
+        out.add_row(Text(f"{column.label} {column.arrow}".rstrip()), *cells)
+    return out
+
+
+def _empty_table(table: Table):
     from rich.box import SIMPLE_HEAD
     from rich.table import Table as RichTable
     from rich.text import Text
 
-    out = RichTable(
+    return RichTable(
         title=Text(f"{table.title}: {table.data}"),
         title_justify="left",
         box=SIMPLE_HEAD,
         pad_edge=False,
         collapse_padding=True,
     )
-    longest = max(map(len, (*table.methods, "method")))
-    out.add_column("method", width=method_width and min(longest, method_width), overflow="fold")
-    for column in table.columns:
-        out.add_column(Text(f"{column.label} {column.arrow}".rstrip()), justify="right")
-    for row, method in enumerate(table.methods):
-        cells = [Text(method)]
-        for index, cell in enumerate(table.cells[row]):
-            mean, error = table.text(row, index)
-            text = f"{mean}{separator}{error}" if error else mean
-            cells.append(Text(text, style="bold" if cell is not None and cell.best else ""))
-        out.add_row(*cells)
-    return out
+
+
+def _rich_cell(table: Table, row: int, column: int, separator: str):
+    from rich.text import Text
+
+    cell = table.cells[row][column]
+    mean, error = table.text(row, column)
+    text = f"{mean}{separator}{error}" if error else mean
+    return Text(text, style="bold" if cell is not None and cell.best else "")
 
 
 def write_csv(table: Table, path: str | Path) -> None:

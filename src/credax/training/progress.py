@@ -16,8 +16,8 @@ from rich.progress import (
 class Reporter(Protocol):
     """Told after every chunk how far training is."""
 
-    def start(self, title: str, total: int, done: int) -> None:
-        """Training begins, ``done`` of ``total`` epochs behind it."""
+    def start(self, title: str, total: int | None, done: int) -> None:
+        """Work begins, ``done`` of ``total`` epochs behind it; None where the total is unknown."""
         ...
 
     def update(self, done: float, text: str) -> None:
@@ -32,7 +32,7 @@ class Reporter(Protocol):
 class Silent:
     """Says nothing."""
 
-    def start(self, title: str, total: int, done: int) -> None:
+    def start(self, title: str, total: int | None, done: int) -> None:
         """Nothing."""
 
     def update(self, done: float, text: str) -> None:
@@ -45,12 +45,12 @@ class Silent:
 class Bar:
     """A rich progress bar with time left and the last metrics."""
 
-    def __init__(self, console: Console):
+    def __init__(self, console: Console, unit: str = "epochs"):
         self._progress = Progress(
             TextColumn("{task.description}"),
             BarColumn(),
             MofNCompleteColumn(),
-            TextColumn("epochs"),
+            TextColumn(unit),
             TimeElapsedColumn(),
             TextColumn("left"),
             TimeRemainingColumn(),
@@ -59,7 +59,7 @@ class Bar:
         )
         self._task = None
 
-    def start(self, title: str, total: int, done: int) -> None:
+    def start(self, title: str, total: int | None, done: int) -> None:
         """Show the bar."""
         self._progress.start()
         self._task = self._progress.add_task(title, total=total, completed=done, text="compiling")
@@ -74,10 +74,10 @@ class Bar:
         self._progress.stop()
 
 
-def reporter_for(progress: "bool | Reporter | None") -> Reporter:
+def reporter_for(progress: "bool | Reporter | None", unit: str = "epochs") -> Reporter:
     """``True`` a bar, ``False`` silence, ``None`` a bar only on a terminal; or one's own."""
     if isinstance(progress, bool) or progress is None:
         console = Console(stderr=True)
         wanted = console.is_terminal if progress is None else progress
-        return Bar(console) if wanted else Silent()
+        return Bar(console, unit) if wanted else Silent()
     return progress

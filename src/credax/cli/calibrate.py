@@ -1,0 +1,129 @@
+"""``credax calibrate RUN``: a calibrator fitted on rows of its own, kept in the run's folder."""
+
+import dataclasses
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import tyro
+
+from credax.cli.config import read_arguments
+from credax.errors import InputError
+
+
+@dataclass(frozen=True)
+class Calibrate:
+    """Fit a calibrator to a finished run; report, evaluate and predict then know it."""
+
+    run: Annotated[str, tyro.conf.Positional]
+    """Folder of the run."""
+    method: str = "auto"
+    """Calibrator by name (credax list calibrators); auto is temperature or variance-scaling."""
+    data: str | None = None
+    """Fit on the test rows of this data set or file instead of the run's validation rows."""
+    alpha: float | None = None
+    """Allowed share of misses of sets and intervals; 0.1 by default."""
+    name: str | None = None
+    """Name to keep it under; by default that of the calibrator."""
+    allow_overlap: bool = False
+    """Fit even on rows the run was trained on."""
+    json: bool = False
+    """Print as JSON."""
+
+
+def run(arguments: list[str]) -> None:
+    """Fit, keep, and print the test metrics before and after."""
+    config = read_arguments(Calibrate, arguments, "credax calibrate")
+    from credax import calibration, metrics
+    from credax.cli.job import SavedRun
+    from credax.cli.judge import applied, set_values
+
+    saved = SavedRun.open(config.run)
+    posterior, dataset = saved.posterior(), saved.job.dataset
+    name = config.method
+    if name == "auto":
+        name = "temperature" if dataset.task == "classification" else "variance-scaling"
+    entry = calibration.entry(name)
+    if entry.task not in (None, dataset.task):
+        fitting = ", ".join(calibration.names(dataset.task))
+        raise InputError(f"method is {name}, for {entry.task}; choose from {fitting}")
+    settings = {} if config.alpha is None else _with_alpha(name, config.alpha)
+    rows = _rows(saved, config)
+    fitted = calibration.calibrate(
+        name,
+        posterior.predict(rows.x),
+        rows,
+        training=dataset.train,
+        allow_overlap=config.allow_overlap,
+        **settings,
+    )
+    file = _keep(fitted, saved.folder.path / "calibration" / f"{config.name or name}.safetensors")
+    before = posterior.predict(dataset.test.x)
+    after = applied(fitted, before)
+    content = {
+        "calibrator": name,
+        "rows": len(rows),
+        "file": str(file),
+        "before": dict(metrics.evaluate(before, dataset.test.y)),
+        "after": dict(metrics.evaluate(after, dataset.test.y))
+        if entry.gives == "prediction"
+        else set_values(after, dataset.test.y),
+    }
+    print(json.dumps(content, indent=2) if config.json else _text(content))
+
+
+def _rows(saved: Any, config: Calibrate) -> Any:
+    from credax import data
+    from credax.calibration import calibration_rows
+
+    if config.data is None:
+        if saved.job.dataset.validation is None:
+            raise InputError(
+                f"the run in {config.run} held no validation rows out; train it with "
+                "--validation 0.1, or name rows of your own with --data"
+            )
+        return calibration_rows(saved.job.dataset, allow_overlap=config.allow_overlap)
+    task = saved.job.task
+    rows = data.load(config.data, root=task.data_dir, download=task.download).test
+    if rows.x.shape[1:] != saved.job.dataset.input_shape:
+        raise InputError(
+            f"data is {config.data}, whose inputs have shape {rows.x.shape[1:]}; the run needs "
+            f"{saved.job.dataset.input_shape}"
+        )
+    return rows
+
+
+def _with_alpha(name: str, alpha: float) -> dict[str, float]:
+    from credax import calibration
+
+    if "alpha" not in {field.name for field in dataclasses.fields(calibration.get(name))}:
+        sets = [n for n in calibration.names() if calibration.entry(n).gives != "prediction"]
+        raise InputError(f"alpha is given and {name} has none; it is for {', '.join(sets)}")
+    return {"alpha": alpha}
+
+
+def _keep(fitted: Any, file: Path) -> Path:
+    """Write the calibrator; one that is there already and differs is never overwritten."""
+    from credax.calibration import save
+
+    fresh = file.with_suffix(".new")
+    save(fresh, fitted)
+    if file.exists() and file.read_bytes() != fresh.read_bytes():
+        fresh.unlink()
+        raise InputError(f"{file} holds another calibrator; keep this one under another --name")
+    fresh.replace(file)
+    return file
+
+
+def _text(content: dict[str, Any]) -> str:
+    before, after = content["before"], content["after"]
+    lines = [
+        f"{content['calibrator']}, fitted on {content['rows']} rows: {content['file']}",
+        "",
+        f"{'on the test rows':<24}{'before':>10}{'after':>10}",
+    ]
+    for name in dict.fromkeys([*before, *after]):
+        cells = [f"{v[name]:>10.4f}" if name in v else f"{'':>10}" for v in (before, after)]
+        lines.append(f"{name:<24}{''.join(cells)}")
+    return "\n".join(lines)

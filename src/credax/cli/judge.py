@@ -1,0 +1,235 @@
+"""A posterior judged on more than clean rows: corrupted pictures, strange data, calibration."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from credax import calibration, data, metrics
+from credax.calibration import RecalibratedPrediction
+from credax.cli.config import Judging
+from credax.data import Dataset, Split
+from credax.data.corruptions import corrupted
+from credax.data.shifted import load_shifted, shifted_names
+from credax.errors import InputError
+from credax.files import read_json, write_json
+from credax.metrics.shift import Cell, values_of_cells
+from credax.posterior import Posterior
+from credax.prediction import Prediction
+from credax.report.result import Judgement
+from credax.training.progress import reporter_for
+
+_CACHED_BYTES = 2**30
+_OF_SETS = ("set_coverage", "set_coverage_worst", "set_size", "singleton_share")
+
+
+@dataclass(frozen=True)
+class Judge:
+    """The rows that every run of one command is judged on: checked first, made once."""
+
+    judging: Judging
+    dataset: Dataset
+    data_dir: str | None = None
+    download: bool = True
+
+    def __post_init__(self):
+        if self.judging.shift:
+            self._check_shift()
+        for name in self.judging.calibrate:
+            self._check_calibrator(name)
+        assert self.strangers is not None  # other data sets are loaded before anything is trained
+
+    @cached_property
+    def strangers(self) -> dict[str, np.ndarray]:
+        """Inputs of the other data sets by name."""
+        return {name: self._stranger(name) for name in dict.fromkeys(self.judging.ood)}
+
+    @cached_property
+    def rows(self) -> Split:
+        """The test rows that are corrupted."""
+        count = self.judging.shift_rows
+        return self.dataset.test if count == 0 else self.dataset.test[slice(0, count)]
+
+    def judge(
+        self, posterior: Posterior, prediction: Prediction, folder: Path | None, progress: Any
+    ) -> Judgement:
+        """Everything that was asked for, about one posterior; shifted scores are kept on disk."""
+        y = np.asarray(self.dataset.test.y)
+        ood = {name: _host(posterior.predict(x)) for name, x in self.strangers.items()}
+        values = dict(metrics.evaluate(prediction, y, ood=ood)) if ood else {}
+        found = {name: value for name, value in values.items() if name.startswith("ood/")}
+        shift = self._shifted(posterior, folder, progress) if self.judging.shift else {}
+        found |= shift.get("values", {})
+        calibrated, sets = self._calibrated(posterior, prediction, folder)
+        for name, after in calibrated.items():
+            scores = metrics.evaluate(after, y)
+            found |= {f"calibrated/{name}/{metric}": v for metric, v in scores.items()}
+        for name, own in sets.items():
+            found |= {f"calibrated/{name}/{metric}": v for metric, v in set_values(own, y).items()}
+        return Judgement(
+            found,
+            ood,
+            {int(severity): scores for severity, scores in shift.get("severities", {}).items()},
+            {(kind, int(s)): scores for kind, s, scores in shift.get("cells", [])},
+            calibrated,
+            sets,
+            shift.get("note", ""),
+        )
+
+    def cells(self) -> Iterator[tuple[Cell, Split]]:
+        """The corrupted test rows by kind and severity; kept where they fit in a gigabyte."""
+        if self._published:
+            return load_shifted(self._published, self.data_dir).cells()
+        fits = self.rows.x.nbytes * 100 <= _CACHED_BYTES
+        return iter(self._kept.items()) if fits else corrupted(self.rows, self._kinds)
+
+    @cached_property
+    def _kept(self) -> dict[Cell, Split]:
+        return dict(corrupted(self.rows, self._kinds))
+
+    @property
+    def _published(self) -> str | None:
+        (first, *others) = self.judging.corruptions or ("auto",)
+        return first if not others and first in shifted_names() else None
+
+    @property
+    def _kinds(self) -> Any:
+        (first, *others) = self.judging.corruptions or ("auto",)
+        if first == "auto" and not others:
+            return "digits" if min(self.dataset.input_shape[:2]) < 16 else "standard"
+        return self.judging.corruptions if others else first
+
+    def _check_shift(self) -> None:
+        shape = self.dataset.input_shape
+        if len(shape) != 3 or self.dataset.task != "classification":
+            raise InputError(
+                f"shift was asked for and the data set {self.dataset.name} does not hold pictures "
+                "with classes; leave --shift out"
+            )
+        if self.judging.shift_rows < 0:
+            raise InputError(f"shift_rows is {self.judging.shift_rows}; give 0 (all) or more")
+        if self._published:
+            load_shifted(self._published, self.data_dir)
+        else:
+            corrupted(self.rows, self._kinds)
+
+    def _shifted(self, posterior: Posterior, folder: Path | None, progress: Any) -> dict[str, Any]:
+        rows = 0 if self._published else len(self.rows)
+        kinds = json.loads(json.dumps(self._published or self._kinds))
+        settings = {"data": self.dataset.name, "corruptions": kinds, "rows": rows}
+        file = None if folder is None else folder / "shift.json"
+        if file is not None and file.exists():
+            found = read_json(file)
+            if found.get("settings") == settings:
+                return found
+        collection = metrics.collect(None, "classification")
+        reporter = reporter_for(progress, "sets")
+        states, clean = {}, self.rows
+        reporter.start("corrupted pictures", None, 0)
+        try:
+            for done, (cell, split) in enumerate(self.cells(), 1):
+                prediction = posterior.predict(split.x)
+                states[cell] = collection.update(collection.init(), prediction, split.y)
+                reporter.update(done, f"{cell[0]}, severity {cell[1]}")
+        finally:
+            reporter.stop()
+        values = values_of_cells(collection, states)
+        severities = {
+            str(s): {m: values[f"severity {s}/{m}"] for m in collection.streams}
+            for s in sorted({severity for _, severity in states})
+        }
+        own = collection.update(collection.init(), posterior.predict(clean.x), clean.y)
+        found = {
+            "settings": settings,
+            "note": self._note(len(states)),
+            "values": {f"shift/{name}": value for name, value in values.items()},
+            "severities": {"0": collection.finish(own), **severities},
+            "cells": [[*cell, collection.finish(state)] for cell, state in states.items()],
+        }
+        if file is not None:
+            write_json(file, found)
+        return found
+
+    def _note(self, cells: int) -> str:
+        if self._published:
+            return f"{cells} sets of pictures of {self._published}"
+        return f"{cells} sets of generated corruptions of {len(self.rows)} test rows"
+
+    def _stranger(self, name: str) -> np.ndarray:
+        test = self.dataset.test.x
+        if name == "noise":
+            return _noise(test)
+        other = data.load(name, root=self.data_dir, download=self.download).test.x
+        if other.shape[1:] != test.shape[1:]:
+            raise InputError(
+                f"ood has {name}, whose inputs have shape {other.shape[1:]}; those of "
+                f"{self.dataset.name} have {test.shape[1:]}: name a data set of the same shape"
+            )
+        return other[: len(test)]
+
+    def _check_calibrator(self, name: str) -> None:
+        entry = calibration.entry(name)
+        if entry.task not in (None, self.dataset.task):
+            fitting = ", ".join(calibration.names(self.dataset.task))
+            raise InputError(f"calibrate has {name}, for {entry.task}; choose from {fitting}")
+        if self.dataset.validation is None:
+            raise InputError(
+                f"calibrate has {name}, which needs rows of its own, and no validation rows are "
+                "held out; add --validation 0.1"
+            )
+
+    def _calibrated(
+        self, posterior: Posterior, prediction: Prediction, folder: Path | None
+    ) -> tuple[dict, dict]:
+        """Predictions and sets by calibrator: those the run has stored, and those asked for."""
+        fitted = {} if folder is None else stored(folder)
+        wanted = [name for name in dict.fromkeys(self.judging.calibrate) if name not in fitted]
+        if wanted:
+            rows = calibration.calibration_rows(self.dataset)
+            own = posterior.predict(rows.x)
+            fitted |= {name: calibration.calibrate(name, own, rows) for name in wanted}
+        after = {name: applied(map_, prediction) for name, map_ in fitted.items()}
+        calibrated = {n: p for n, p in after.items() if isinstance(p, type(prediction))}
+        return calibrated, {n: p for n, p in after.items() if n not in calibrated}
+
+
+def stored(folder: Path) -> dict[str, Any]:
+    """The calibrators that ``credax calibrate`` left in a run, by name."""
+    files = sorted((folder / "calibration").glob("*.safetensors"))
+    return {file.stem: calibration.load(file) for file in files}
+
+
+def applied(fitted: Any, prediction: Prediction) -> Any:
+    """What a calibrator makes of a prediction; a recalibrated law as the mixture nearest to it."""
+    after = fitted(prediction)
+    return _host(after.as_mixture() if isinstance(after, RecalibratedPrediction) else after)
+
+
+def set_values(sets: Any, y: Any) -> dict[str, float]:
+    """Coverage and size of prediction sets, or of intervals."""
+    if isinstance(sets, calibration.Intervals):
+        return {
+            "interval_coverage": float(np.mean(sets.contains(y))),
+            "interval_width": float(np.mean(sets.width)),
+        }
+    return {name: float(metrics.get(name).function(sets, y)) for name in _OF_SETS}
+
+
+def _host(prediction: Any) -> Any:
+    return jax.tree.map(np.asarray, prediction)
+
+
+def _noise(test: np.ndarray) -> np.ndarray:
+    """Every number of every row drawn evenly between its least and greatest test value."""
+    generator = np.random.default_rng(0)
+    axes = tuple(range(test.ndim - 1)) if test.ndim == 4 else 0
+    low, high = test.min(axis=axes), test.max(axis=axes)
+    values = low + generator.random(test.shape) * (high.astype(float) - low)
+    return (
+        np.rint(values).astype(test.dtype) if test.dtype.kind in "iu" else values.astype(test.dtype)
+    )

@@ -1,0 +1,160 @@
+"""Figures of other data: can its rows be told from the test rows by the uncertainty?"""
+
+from typing import NamedTuple
+
+import jax
+import numpy as np
+
+from credax import metrics
+from credax.report.markup import Markup
+from credax.report.numbers import fixed
+from credax.report.parts import (
+    charts,
+    key,
+    key_area,
+    key_line,
+    legend,
+    numbers,
+    panel,
+    panels,
+    section,
+)
+from credax.report.result import Comparison, Result
+from credax.report.svg import Axis, Frame, chart, chart_frame, drawing
+
+BINS = 30
+POINTS = 101
+_SCORES = {"classification": "entropy_predictive", "regression": "total_variance"}
+_COLUMNS = ("auroc", "aupr_out", "aupr_in", "fpr_at_ood_recall")
+
+
+class Told(NamedTuple):
+    """Scores of the test rows and of the strange rows, seeds pooled."""
+
+    own: np.ndarray
+    strange: np.ndarray
+
+
+def strange_section(comparison: Comparison) -> Markup | None:
+    """Histograms of the score, ROC curves and the detection metrics, data set by data set."""
+    judged = {m: r for m in comparison.methods if (r := _judged(comparison.of(m)))}
+    if not judged:
+        return None
+    score = _SCORES[comparison.task]
+    label = metrics.SCORES[score].label
+    sets = list(
+        dict.fromkeys(name for rs in judged.values() for r in rs for name in r.judgement.ood)
+    )
+    told = {(m, s): pooled_scores(rs, s, score) for m, rs in judged.items() for s in sets}
+    names = {comparison.methods.index(m): m for m in judged}
+    coverage = np.linspace(0, 1, POINTS)
+    curves = {s: {i: roc(told[m, s], coverage) for i, m in names.items()} for s in sets}
+    return section(
+        "strange",
+        "Does other data look strange?",
+        f"Rows of {', '.join(sets)} are no rows of {comparison.data}. The {label} of the "
+        "prediction should be higher there. The curves show what share of the strange rows is "
+        "caught for a share of the test rows that is flagged by mistake: the further up and to the "
+        "left, the better. Rows of all seeds together.",
+        key(key_area("bar", comparison.data), key_line("outline", "other data")),
+        panels(_histogram(m, s, told[m, s], label) for s in sets for m in judged),
+        charts([_roc_chart(s, curves[s]) for s in sets], legend(names)),
+        numbers(
+            "Numbers: detection, mean over seeds",
+            [
+                "method and data",
+                "score",
+                *[metrics.get(c).label for c in _COLUMNS],
+                "share strange",
+            ],
+            [
+                [f"{m}, {s}", metrics.SCORES[sc].label, *_values(rs, s, sc)]
+                for s in sets
+                for m, rs in judged.items()
+                for sc in metrics.SCORES
+                if f"ood/{s}/auroc/{sc}" in rs[0].metrics
+            ],
+        ),
+        numbers(
+            f"Numbers: share of strange rows caught by {label}",
+            ["test rows flagged", *[f"{m}, {s}" for s in sets for m in judged]],
+            [
+                [f"{coverage[k]:.0%}", *[fixed(c[k]) for s in sets for c in curves[s].values()]]
+                for k in (1, 5, 10, 20, 30, 50)
+            ],
+        ),
+    )
+
+
+def pooled_scores(results: list[Result], name: str, score: str) -> Told:
+    """The score of the rows of every seed, own and strange."""
+    own = [_score(r.prediction, score) for r in results]
+    strange = [_score(r.judgement.ood[name], score) for r in results if name in r.judgement.ood]
+    return Told(np.concatenate(own), np.concatenate(strange))
+
+
+def roc(told: Told, flagged: np.ndarray) -> np.ndarray:
+    """Share of strange rows at or above the score that flags each share of the test rows.
+
+    Ties are shared out evenly, as the area under the curve counts them.
+
+    >>> roc(Told(np.array([0.0, 1.0]), np.array([1.0, 1.0])), np.array([0.0, 0.5, 1.0])).tolist()
+    [0.0, 1.0, 1.0]
+    """
+    values = np.unique(np.r_[told.own, told.strange])[::-1]
+    false = np.r_[0, np.searchsorted(np.sort(-told.own), -values, "right")] / len(told.own)
+    true = np.r_[0, np.searchsorted(np.sort(-told.strange), -values, "right")] / len(told.strange)
+    # Where the curve rises straight up, the share caught is that of the upper end.
+    last = np.searchsorted(false, flagged, "right") - 1
+    following = np.minimum(last + 1, len(false) - 1)
+    run = false[following] - false[last]
+    share = np.where(run > 0, (flagged - false[last]) / np.where(run > 0, run, 1), 0.0)
+    return true[last] + share * (true[following] - true[last])
+
+
+def _judged(results: list[Result]) -> list[Result]:
+    return [r for r in results if r.judgement.ood and r.is_shown]
+
+
+def _score(prediction, score: str) -> np.ndarray:
+    return np.asarray(_scored(prediction, score), float)
+
+
+def _scored(prediction, score: str):
+    return metrics.score(score, jax.tree.map(np.asarray, prediction))
+
+
+def _values(results: list[Result], name: str, score: str) -> list[str]:
+    keys = [f"ood/{name}/{column}/{score}" for column in _COLUMNS] + [f"ood/{name}/prevalence"]
+    return [
+        fixed(float(np.mean([r.metrics[k] for r in results]))) if k in results[0].metrics else "–"
+        for k in keys
+    ]
+
+
+def _histogram(method: str, name: str, told: Told, label: str) -> Markup:
+    both = np.r_[told.own, told.strange]
+    edges = np.linspace(min(both.min(), 0.0), max(both.max(), 1e-6), BINS + 1)
+    own, strange = (np.histogram(v, edges)[0] / len(v) for v in told)
+    tallest = float(max(own.max(), strange.max()))
+    frame = Frame(
+        Axis(float(edges[0]), float(edges[-1]), label), Axis(0, 1.05 * tallest, "share of rows")
+    )
+    picture = drawing(
+        f"{label} of the test rows and of {name} under {method}",
+        frame.axes(),
+        frame.bars(edges, own, "bar"),
+        frame.steps(edges, strange, "outline"),
+    )
+    return panel(
+        f"{method}: {name}", picture, f"{len(told.own)} test rows, {len(told.strange)} other"
+    )
+
+
+def _roc_chart(name: str, curves: dict[int, np.ndarray]) -> Markup:
+    at = np.linspace(0, 1, POINTS)
+    frame = chart_frame(
+        Axis(0, 1, "share of test rows flagged by mistake"), Axis(0, 1, f"share of {name} caught")
+    )
+    lines = [frame.line(at, curve, index) for index, curve in curves.items()]
+    return chart(f"{name} told from the test rows", frame.axes(), frame.diagonal(), lines)
