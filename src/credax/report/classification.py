@@ -62,7 +62,8 @@ def smooth_curve(pairs: list[tuple[Any, Any]]) -> metrics.SmoothReliability:
     y = np.concatenate([np.asarray(labels) for _, labels in pairs])
     kept = ~np.isnan(logs).any(-1)
     if not kept.any():
-        return metrics.SmoothReliability(*[np.full(2, np.nan)] * 4, np.array(np.nan))
+        nothing = np.full(2, np.nan)
+        return metrics.SmoothReliability(nothing, nothing, nothing, nothing, np.array(np.nan))
     return metrics.smooth_reliability(ClassPrediction(jnp.asarray(logs[kept])[None]), y[kept])
 
 
