@@ -36,19 +36,29 @@ def blobs():
     return (centres[y] + 0.5 * rng.standard_normal((60, 2))).astype(np.float32), y
 
 
-# All tests together take longer than `make test` may. These rooms were added last and have been
-# run by `make test-slow` only; what fits the budget of two cores belongs back in `make test`.
+# All tests together take longer than `make test` may: whole experiments, executed pages, and what
+# compiles many programs run under `make test-slow` only.
 _SLOW = (
-    "calibration/",
-    "docs/",
+    "docs/test_contributing",
+    "docs/test_pages",
     "experiments/",
-    "metrics/",
     "methods/test_function",
-    "methods/test_lengthscale",
     "methods/test_repulsive",
     "methods/test_samplers",
-    "data/test_pca",
 )
+
+
+# Compiled programs hold memory maps, of which Linux allows a process 65530; beyond that it crashes.
+_MOST_MAPS = 30_000
+_MAPS = Path("/proc/self/maps")
+
+
+def pytest_runtest_teardown(item, nextitem):
+    """Between files, let go of compiled programs where there are too many."""
+    if (nextitem is not None and nextitem.path == item.path) or not _MAPS.exists():
+        return
+    if _MAPS.read_bytes().count(b"\n") > _MOST_MAPS:
+        jax.clear_caches()
 
 
 def pytest_collection_modifyitems(items):

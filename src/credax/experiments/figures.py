@@ -51,8 +51,8 @@ class Figure:
         """Write the drawing as an SVG file with its own style."""
         path = folder / f"{self.name}.svg"
         style = element("style", Markup(_STYLE))
-        paper = element("rect", width="100%", height="100%", fill="#fdfdfc")
-        size = f"0 0 {self.width:g} {self.height:g}"
+        paper = element("rect", x="-8", width="100%", height="100%", fill="#fdfdfc")
+        size = f"-8 0 {self.width + 8:g} {self.height:g}"
         text = element(
             "svg",
             style,
@@ -60,7 +60,7 @@ class Figure:
             self.drawing,
             xmlns="http://www.w3.org/2000/svg",
             viewBox=size,
-            width=f"{self.width:g}",
+            width=f"{self.width + 8:g}",
             height=f"{self.height:g}",
         )
         write_atomic(path, str(text))

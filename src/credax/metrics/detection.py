@@ -87,8 +87,9 @@ def aupr_out(
     ``average_precision_score``); ``"trapezoid"`` joins the points by lines, which OpenOOD's
     evaluator does. A coin reaches the `prevalence`, so print that beside it.
 
-    >>> float(aupr_out(jnp.array([0.1, 0.4, 0.35, 0.8]), jnp.array([False, False, True, True])))
-    0.8333333730697632
+    >>> s, out = jnp.array([0.1, 0.4, 0.35, 0.8]), jnp.array([False, False, True, True])
+    >>> round(float(aupr_out(s, out)), 6)
+    0.833333
     """
     _check_rule(rule)
     return _detector(partial(average_precision_of, rule=rule), sketch, _aupr_bound)
@@ -100,8 +101,9 @@ def aupr_in(
 ) -> Streaming:
     """`aupr_out` with one's own rows as what is searched for, by falling strangeness.
 
-    >>> float(aupr_in(jnp.array([0.1, 0.4, 0.35, 0.8]), jnp.array([False, False, True, True])))
-    0.8333333730697632
+    >>> s, out = jnp.array([0.1, 0.4, 0.35, 0.8]), jnp.array([False, False, True, True])
+    >>> round(float(aupr_in(s, out)), 6)
+    0.833333
     """
     _check_rule(rule)
 

@@ -25,6 +25,8 @@ def ause(*, error: Literal["absolute", "squared"] = "absolute") -> Streaming:
     ``0, 1/n ... (n-1)/n``, joined by trapezoids; the uncertainty is the mixture's variance. NaN
     where there is no error at all. Reference: E. Ilg et al., ECCV 2018.
 
+    >>> import jax.numpy as jnp
+    >>> from credax.prediction import GaussianPrediction
     >>> spread = jnp.array([[[1.0], [3.0], [2.0], [4.0]]])
     >>> p = GaussianPrediction(jnp.zeros((1, 4, 1)), spread)
     >>> round(float(ause(p, jnp.array([1.0, 2.0, 3.0, 4.0]))), 4)
@@ -44,6 +46,8 @@ def ence(*, bins: int = ENCE_BINS) -> Streaming:
     Entries are sorted by predicted variance and cut into bins of equal mass; ``RMV`` is the root
     mean variance of a bin. Reference: D. Levi et al., Sensors 22, 2022.
 
+    >>> import jax.numpy as jnp
+    >>> from credax.prediction import GaussianPrediction
     >>> p = GaussianPrediction(jnp.zeros((1, 4, 1)), jnp.ones((1, 4, 1)))
     >>> float(ence(p, jnp.array([2.0, -2.0, 2.0, -2.0]), bins=2))
     1.0

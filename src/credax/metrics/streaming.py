@@ -112,7 +112,7 @@ class Streaming:
         warnings.warn(self.undefined, UndefinedMetric, stacklevel=5)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Collection:
     """Several metrics that read each batch once; values come by name.
 
