@@ -87,7 +87,7 @@ class FoRDE(Ensemble):
     """Share of the batch the kernel is averaged over."""
     period: int = 1
     """Repel every so many steps, so many times as strongly."""
-    pullback: Literal["vjp", "jvp", "difference"] = "vjp"
+    pullback: Literal["vjp", "jvp", "difference"] = "jvp"
     """How the force reaches the parameters."""
 
     def __post_init__(self):
@@ -144,9 +144,7 @@ class FoRDE(Ensemble):
                 stacklevel=2,
             )
         # Members in groups are there to save memory, which residuals of all members would undo.
-        recompute = training.strategy == "map" and self.pullback == "vjp"
-        pullback = "jvp" if recompute else self.pullback
-        space = InputGradients(self.gradient_of, self.statistics, pullback, self.fraction)
+        space = InputGradients(self.gradient_of, self.statistics, self.pullback, self.fraction)
         kernel = GradientKernel(
             self.bandwidth,
             self.pooling,

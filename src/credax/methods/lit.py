@@ -78,7 +78,7 @@ class LIT(Ensemble):
             )
         return Repulsive(
             self.descent(problem, data, training),
-            InputGradients(chosen, pullback="jvp" if training.strategy == "map" else "vjp"),
+            InputGradients(chosen),
             CosinePush(lengthscale_metric(self, problem, data), self.eps, self.reduction),
             self.strength if self.members > 1 else 0.0,
         )

@@ -21,6 +21,9 @@ Padding = Literal["SAME", "VALID"]
 
 IMPLEMENTATIONS = ("auto", "native", "mixed", "gemm")
 
+# Of pictures themselves: the gradient by such an input is a matrix product too.
+_FEW_CHANNELS = 8
+
 _chosen: ContextVar[str] = ContextVar("implementation", default="auto")
 
 
@@ -89,13 +92,12 @@ def _known(implementation: str) -> str:
 def _formulated(x, kernel, stride, padding, implementation):
     if kernel.shape[:2] == (1, 1):
         return _product(x[:, ::stride, ::stride], kernel[0, 0])
-    formulation = _mixed if implementation == "mixed" else _gemm
-    return formulation(x, kernel, stride, padding)
+    mixed = implementation == "mixed" and x.shape[-1] >= _FEW_CHANNELS
+    return (_mixed if mixed else _gemm)(x, kernel, stride, padding)
 
 
 def _gemm(x, kernel, stride, padding):
-    few_channels = 8
-    if stride > 1 or x.shape[-1] < few_channels:
+    if stride > 1 or x.shape[-1] < _FEW_CHANNELS:
         return _patches(x, kernel, stride, padding)
     return _rows(x, kernel, padding)
 
@@ -145,21 +147,27 @@ def _mixed(x, kernel, stride, padding):
     return _native(x, kernel, stride, padding)
 
 
+# Convolves tangents, so that the gradient of the kernel through a tangent is a matrix product too.
+# The kernel is turned first: the transpose of this then has the labels that have a fast path.
+@partial(jax.custom_jvp, nondiff_argnums=(2, 3))
+def _mixed_tangent(dx, kernel, stride, padding):
+    turned, labels = kernel.transpose(0, 1, 3, 2), ("NHWC", "HWOI", "NHWC")
+    return _native(dx, turned, stride, padding, labels=labels)
+
+
 def _mixed_jvp(stride, padding, primals, tangents):
     (x, kernel), (dx, dkernel) = primals, tangents
     outputs = _mixed(x, kernel, stride, padding)
     terms = []
     if not isinstance(dx, SymbolicZero):
-        # The kernel is turned first, so that the transpose of this is a convolution with the
-        # labels that have a fast path.
-        turned, labels = kernel.transpose(0, 1, 3, 2), ("NHWC", "HWOI", "NHWC")
-        terms.append(_native(dx, turned, stride, padding, labels=labels))
+        terms.append(_mixed_tangent(dx, kernel, stride, padding))
     if not isinstance(dkernel, SymbolicZero):
         terms.append(_gemm(x, dkernel, stride, padding))
     return outputs, sum(terms) if terms else jnp.zeros_like(outputs)
 
 
 _mixed.defjvp(_mixed_jvp, symbolic_zeros=True)
+_mixed_tangent.defjvp(_mixed_jvp, symbolic_zeros=True)
 
 
 # Flat, so that the weight gradient is a product of two matrices as they lie in memory: with the

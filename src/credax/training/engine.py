@@ -1,9 +1,11 @@
 """Which engine runs a network best on this platform: members, steps, convolutions.
 
 Measured on two CPU cores by ``benchmarks/ensemble_step.py``. Without convolutions all members run
-in one batched program. With them, on CPU, a batched (grouped) convolution is slower than its parts,
-so members take turns inside the loop and each convolution is the platform's own, except for the
-gradient of its kernel. Accelerators keep members batched and convolutions native.
+in one batched program. With them, on CPU, a batched (grouped) convolution is slower than its parts.
+Few members of a shallow network are written out one after another, which keeps both cores busy: the
+convolutions are the platform's own, except for the gradient of the kernel. Where that would take
+long to compile, members take turns inside the loop and convolutions are matrix products.
+Accelerators keep members batched and convolutions native.
 """
 
 from typing import Any, NamedTuple
@@ -19,6 +21,9 @@ from credax.training.config import Training
 from credax.training.members import Map, Shard, Strategy, Unroll, Vmap, default_mesh
 from credax.training.program import Program
 from credax.training.supply import should_stream
+
+# Beyond these, writing every member out costs more in compiling than it gains in running.
+_FEW_CONVOLUTIONS, _FEW_MEMBERS = 6, 16
 
 
 class Engine(NamedTuple):
@@ -38,13 +43,14 @@ def choose_engine(
 ) -> Engine:
     """What the settings ask for, and for ``auto`` what is fastest here."""
     strategy = _strategy(training, mesh)
+    on_cpu = jax.default_backend() == "cpu"
     if strategy is None:
-        turns = jax.default_backend() == "cpu" and has_convolution(problem, data)
-        strategy = Map(1) if turns else Vmap()
+        convolutions = count_convolutions(problem, data) if on_cpu else 0
+        few = convolutions <= _FEW_CONVOLUTIONS and dynamics.replicas <= _FEW_MEMBERS
+        strategy = Vmap() if not convolutions else Unroll() if few else Map(1)
     if isinstance(strategy, Shard):
         strategy.check(dynamics.replicas, training.batch_size)
-    alone = isinstance(strategy, Unroll) or (isinstance(strategy, Map) and strategy.at_once == 1)
-    mixed = alone and jax.default_backend() == "cpu"
+    mixed = on_cpu and isinstance(strategy, Unroll)
     return Engine(strategy, training.stepping == "dispatch", "mixed" if mixed else "auto")
 
 
@@ -64,14 +70,14 @@ def build_program(
     )
 
 
-def has_convolution(problem: Problem, data: Split) -> bool:
-    """Whether the network convolves, read off its traced computation."""
+def count_convolutions(problem: Problem, data: Split) -> int:
+    """How many times the network convolves, read off its traced computation."""
     example = jax.ShapeDtypeStruct((1, *data.x.shape[1:]), data.x.dtype)
     variables = jax.eval_shape(problem.init, jax.random.key(0), example)
     prepared = jax.eval_shape(problem.prepare_inputs, example)
     with using_implementation("native"):
         program = jax.make_jaxpr(lambda v, x: problem.outputs(v, x)[0])(variables, prepared)
-    return "conv_general_dilated" in str(program)
+    return str(program).count("conv_general_dilated[")
 
 
 def _strategy(training: Training, mesh) -> Strategy | None:
