@@ -18,6 +18,7 @@ COMMANDS = {
     "report": "the report page of one or more finished runs",
     "reproduce": "run a published experiment and print its table beside the published one",
     "pca": "principal components of a data set's inputs: credax pca DATA OUT.npz",
+    "zoo": "populations of thousands of networks on disk: train, import, verify, analyse",
     "list": "list methods, datasets, networks, metrics or runs",
     "show": "what a run is and how far it is",
 }
