@@ -45,6 +45,9 @@ if TYPE_CHECKING:
     from credax.quality.weight_pairs import pairwise_kernel_alignment as pairwise_kernel_alignment
     from credax.quality.weight_pairs import pairwise_weight_cosine as pairwise_weight_cosine
     from credax.quality.weight_pairs import pairwise_weight_distance as pairwise_weight_distance
+    from credax.quality.without_symmetries import (
+        discrepancy_without_symmetries as discrepancy_without_symmetries,
+    )
 
 _WHERE = {
     "Blocks": "blocks",
@@ -57,6 +60,7 @@ _WHERE = {
     "Discrepancy": "mmd",
     "maximum_mean_discrepancy": "mmd",
     "statistic": "mmd",
+    "discrepancy_without_symmetries": "without_symmetries",
     "Bootstrap": "resampling",
     "EqualSizes": "resampling",
     "Exchangeability": "exchangeability",
