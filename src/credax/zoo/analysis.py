@@ -128,11 +128,11 @@ def _chunks(zoo: Zoo, x: np.ndarray, at_once: int = 256):
     for start in range(0, len(x), size):
         rows = x[start : start + size]
         groups = range(0, zoo.members, at_once)
-        parts = [
-            zoo.population(slice(first, first + at_once), problem=problem).predict(rows).log_probs
+        parts: list[Any] = [
+            zoo.population(slice(first, first + at_once), problem=problem).predict(rows)
             for first in groups
         ]
-        yield np.concatenate([np.asarray(part) for part in parts])
+        yield np.concatenate([np.asarray(part.log_probs) for part in parts])
 
 
 def _some(x: np.ndarray, inputs: int | None, seed: int) -> np.ndarray:

@@ -13,12 +13,11 @@ import numpy as np
 
 from credax.errors import InputError
 from credax.files import DamagedFile
-from credax.likelihood import Categorical
 from credax.problem import Problem
 from credax.standardise import Standardise
 from credax.zoo import tensors
 from credax.zoo.checkpoints import ARCHIVES, Checkpoint, read_checkpoints
-from credax.zoo.manifest import Manifest, Storage
+from credax.zoo.manifest import LIKELIHOODS, Manifest, Storage
 from credax.zoo.names import NameMap, guess, name_map
 from credax.zoo.reader import Zoo
 from credax.zoo.writer import ZooWriter
@@ -121,7 +120,8 @@ def _known_manifest(folder: Path, checkpoint: Checkpoint) -> Manifest:
 def _manifest(table: NameMap, checkpoint: Checkpoint, units, place, origin, **options) -> Manifest:
     assert checkpoint.arrays is not None
     outputs = table.outputs(checkpoint.arrays)
-    problem = Problem(table.build(outputs), Categorical(), inputs=units)
+    likelihood = LIKELIHOODS["categorical"]()
+    problem = Problem(table.build(outputs), likelihood, inputs=units)
     network = {**table.config, "outputs": outputs}
     example = jax.ShapeDtypeStruct((1, *table.input_shape), "float32")
     origin = {"source": Path(place).name, "architecture": table.name, **(origin or {})}

@@ -22,7 +22,7 @@ SCHEMA = 1
 FILE = "zoo.json"
 JOURNAL = "members.jsonl"
 LARGEST_HALF = 65504.0
-LIKELIHOODS = {
+LIKELIHOODS: dict[str, Any] = {
     "categorical": Categorical,
     "bernoulli": Bernoulli,
     "gaussian": Gaussian,

@@ -73,7 +73,7 @@ class Zoo:
             if name.startswith("params/")
         }
 
-    def take(self, positions: Sequence[int] | slice) -> "Zoo":
+    def take(self, positions: Sequence[int] | np.ndarray | slice) -> "Zoo":
         """Some of the members, by position; they stay in the order of their indices."""
         chosen = np.unique(np.asarray(self.chosen)[positions])
         return dataclasses.replace(self, chosen=tuple(int(i) for i in chosen))
@@ -107,7 +107,10 @@ class Zoo:
         return np.asarray(found)
 
     def population(
-        self, positions: Sequence[int] | slice | None = None, *, problem: Problem | None = None
+        self,
+        positions: Sequence[int] | np.ndarray | slice | None = None,
+        *,
+        problem: Problem | None = None,
     ) -> Population:
         """Members in memory, ready to predict; all of them unless ``positions`` are given."""
         zoo = self if positions is None else self.take(positions)
