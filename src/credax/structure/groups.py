@@ -69,7 +69,6 @@ class Group:
     producers: tuple[str, ...]
     consumers: tuple[str, ...]
     first_equation: int
-    factors: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,7 +77,8 @@ class Structure:
 
     ``pinned`` maps atoms without symmetry to the reason, ``shifts`` maps arrays to a number that
     the network adds to them and that is scaled along, ``error`` is the greatest relative change of
-    outputs under a random symmetry, where it was measured.
+    outputs under a random symmetry, where it was measured. ``factors`` are the arrays that multiply
+    activations unit by unit (the scales of norms).
     """
 
     axes: Mapping[str, tuple[Axis, ...]]
@@ -90,12 +90,18 @@ class Structure:
     statistics: str
     epsilon: str
     pairs: tuple[tuple[str, str], ...] = ()
+    first_use: Mapping[str, int] = field(default_factory=dict)
+    factors: frozenset[str] = frozenset()
     error: float | None = None
     by_atom: Mapping[int, Group] = field(default_factory=dict)
 
     def exponents(self, group: Group, place: Place) -> list[tuple[int, Fraction]]:
         """Which scalings of a group act at a place, and in which power."""
         return [(k, row[place]) for k, row in enumerate(group.scalings) if place in row]
+
+    def is_bias(self, path: str) -> bool:
+        """Whether an array is only ever added: neither contracted nor a factor."""
+        return path not in self.contractions and path not in self.factors
 
     def labels(self, path: str) -> tuple[Label, ...]:
         """The labels of an array's axes."""
@@ -172,6 +178,8 @@ def build(context: Context, wanted: dict, statistics: str, epsilon: str) -> Stru
         statistics,
         epsilon,
         pairs,
+        dict(records.first_use),
+        frozenset(records.factors),
         by_atom={group.atom: group for group in groups},
     )
 
@@ -274,7 +282,8 @@ def _scalings(atom, params, system, first_use) -> list[Row]:
         new = {name for row in touching for name in row} - known
         known |= new
         grown = bool(new)
-    order = [*places, *sorted(known - set(places), key=repr)]
+    extra = sorted((name for name in known if name not in set(places)), key=repr)
+    order = [*places, *extra]
     basis = null_space(rows, order)
     own = set(places)
     basis = [{name: value for name, value in row.items() if name in own} for row in basis]
@@ -324,7 +333,6 @@ def _group(number, atom, axes, scalings, base, sizes, records) -> Group:
     producers = tuple(dict.fromkeys(o.path for o in found if o.role == "output"))
     consumers = tuple(dict.fromkeys(o.path for o in found if o.role == "input"))
     first = min((records.first_use.get(o.path, 10**9) for o in found), default=0)
-    factors = tuple(o.path for o in found if o.role == "elementwise" and o.path in records.factors)
     return Group(
         number,
         atom,
@@ -336,5 +344,4 @@ def _group(number, atom, axes, scalings, base, sizes, records) -> Group:
         producers,
         consumers,
         first,
-        factors,
     )

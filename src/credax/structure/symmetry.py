@@ -54,7 +54,7 @@ class Element(eqx.Module):
     @property
     def scales(self) -> dict[tuple[int, int], Array]:
         """The factors λ themselves."""
-        return {name: jnp.exp(value) for name, value in self.log_scales.items()}
+        return {name: namespace(v).exp(v) for name, v in self.log_scales.items()}
 
 
 def identity(structure: Structure, members: int | None = None) -> Element:
