@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from credax import networks as networks
     from credax import quality as quality
     from credax import report as report
+    from credax import structure as structure
     from credax import training as training
     from credax import zoo as zoo
     from credax.data import Dataset as Dataset
@@ -95,6 +96,7 @@ __getattr__, __all__ = lazy_names(  # pyright: ignore[reportUnsupportedDunderAll
         "data": "data",
         "networks": "networks",
         "adapters": "adapters",
+        "structure": "structure",
         "training": "training",
         "methods": "methods",
         "metrics": "metrics",

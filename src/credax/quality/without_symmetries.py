@@ -2,31 +2,33 @@
 
 from typing import Any
 
+from credax.errors import unknown
 from credax.quality.mmd import Discrepancy, maximum_mean_discrepancy
-
-PUBLISHED = {"scale": "unit_norm", "order": "max"}
+from credax.structure.canonical import FORMS, canonicalise
+from credax.structure.groups import Structure
 
 
 def discrepancy_without_symmetries(
-    structure: Any, x: Any, y: Any, *, canonical: dict[str, Any] | None = None, **options: Any
+    structure: Structure, x: Any, y: Any, *, form: str | None = None, **options: Any
 ) -> Discrepancy:
     """MMD of two populations after every member is put into its canonical form ("NS").
 
-    Both are scaled and sorted by `credax.structure.canonical.canonicalise`; scaling acts only where
-    an activation is positively homogeneous. Under ``unit_norm`` all scale ends in the last layer,
-    which then dominates the whole vector: read ``per_array`` beside it.
+    Both are scaled and sorted by `credax.structure.canonicalise`; scaling acts only where an
+    activation is positively homogeneous. Under unit norms all scale ends in the last layer, which
+    then dominates the whole vector: read ``per_array`` beside it, and ``form="balanced"``.
 
     Args:
         structure: what `credax.structure.trace` says of the network.
-        x: a `Population`.
-        y: the reference, a `Population`.
-        canonical: options of ``canonicalise``; by default unit norms and sorting by the maximum.
+        x: a `Population`, or `Variables` with a members axis; in memory as a whole.
+        y: the reference, of the same kind.
+        form: a name of `credax.structure.FORMS`; by default unit norms, units and streams sorted
+            by their maximum.
         options: those of `maximum_mean_discrepancy`.
 
     Reference: Laurent et al. 2024, Table 1.
     """
-    from credax.structure.canonical import canonicalise  # pyright: ignore[reportMissingImports]
-
-    chosen = PUBLISHED if canonical is None else canonical
+    if form is not None and form not in FORMS:
+        raise unknown("form", form, FORMS)
+    chosen = {} if form is None else FORMS[form]._asdict()
     plain = [canonicalise(structure, population, **chosen)[0] for population in (x, y)]
     return maximum_mean_discrepancy(*plain, **options)
