@@ -14,8 +14,11 @@ if TYPE_CHECKING:
     from credax import methods as methods
     from credax import metrics as metrics
     from credax import networks as networks
+    from credax import quality as quality
     from credax import report as report
+    from credax import structure as structure
     from credax import training as training
+    from credax import zoo as zoo
     from credax.data import Dataset as Dataset
     from credax.data import Split as Split
     from credax.errors import InputError as InputError
@@ -93,10 +96,13 @@ __getattr__, __all__ = lazy_names(  # pyright: ignore[reportUnsupportedDunderAll
         "data": "data",
         "networks": "networks",
         "adapters": "adapters",
+        "structure": "structure",
         "training": "training",
         "methods": "methods",
         "metrics": "metrics",
         "calibration": "calibration",
+        "quality": "quality",
+        "zoo": "zoo",
         "report": "report",
     },
 )

@@ -23,6 +23,7 @@ SHAPES = [
     (3, 3, 9, 2, 5, 1, "SAME"),
     (4, 4, 2, 3, 1, 2, "SAME"),
     (6, 6, 8, 2, 2, 1, "SAME"),
+    (6, 6, 8, 2, 3, 2, "CENTRED"),
 ]
 
 
@@ -121,3 +122,41 @@ def test_bad_options_name_the_remedy():
         Conv(3, padding="FULL")  # pyright: ignore[reportArgumentType]
     with pytest.raises(InputError, match="must divide both the 3 input channels"):
         Conv(4, groups=2).init(jax.random.key(0), jnp.ones((1, 4, 4, 3)))
+
+
+def test_centred_padding_is_zeros_on_both_sides(float64):
+    """At stride 2 on even sizes SAME pads the far edge only; other libraries pad both."""
+    rng = np.random.default_rng(0)
+    x, kernel = rng.standard_normal((1, 6, 6, 1)), rng.standard_normal((3, 3, 1, 1))
+    padded = np.pad(x[0, :, :, 0], 1)
+    expected = [
+        [np.sum(padded[i : i + 3, j : j + 3] * kernel[:, :, 0, 0]) for j in (0, 2, 4)]
+        for i in (0, 2, 4)
+    ]
+    for implementation in ("native", "gemm", "mixed"):
+        y = convolve(x, kernel, stride=2, padding="CENTRED", implementation=implementation)
+        np.testing.assert_allclose(y[0, :, :, 0], expected, rtol=1e-12)
+    same = convolve(x, kernel, stride=2)
+    assert same.shape == (1, 3, 3, 1)
+    assert not np.allclose(same[0, :, :, 0], expected)
+
+
+@pytest.mark.parametrize("stride", [1, 2])
+def test_groups_agree_with_native_and_can_be_mapped(float64, stride):
+    rng = np.random.default_rng(1)
+    x = rng.standard_normal((2, 7, 7, 4))
+    kernels = rng.standard_normal((3, 5, 5, 2, 6))
+
+    def gradient(kernel, implementation):
+        def loss(kernel):
+            y = convolve(x, kernel, groups=2, stride=stride, implementation=implementation)
+            return jnp.sum(jnp.tanh(y))
+
+        return jax.value_and_grad(loss)(kernel)
+
+    expected = [gradient(kernel, "native") for kernel in kernels]
+    for implementation in ("gemm", "mixed"):
+        got = jax.vmap(lambda k, how=implementation: gradient(k, how))(kernels)
+        for member, (value, slope) in enumerate(expected):
+            np.testing.assert_allclose(got[0][member], value, rtol=1e-10)
+            np.testing.assert_allclose(got[1][member], slope, rtol=1e-9, atol=1e-11)

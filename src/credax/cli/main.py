@@ -19,8 +19,10 @@ COMMANDS = {
     "report": "the report page of one or more finished runs",
     "reproduce": "run a published experiment and print its table beside the published one",
     "pca": "principal components of a data set's inputs: credax pca DATA OUT.npz",
+    "zoo": "populations of thousands of networks on disk: train, import, verify, analyse",
     "list": "list methods, datasets, networks, metrics, corruptions, calibrators or runs",
     "show": "what a run is and how far it is",
+    "show-structure": "the groups of hidden units of a network and their symmetries",
 }
 
 
@@ -55,7 +57,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if arguments[0] not in COMMANDS:
             raise unknown("command", arguments[0], COMMANDS)
         _keep_compiled_programs()
-        command = import_module(f"credax.cli.{arguments[0]}")
+        command = import_module(f"credax.cli.{arguments[0].replace('-', '_')}")
         command.run(arguments[1:])
     except (InputError, MissingExtra) as error:
         print(f"credax: error: {error}", file=sys.stderr)

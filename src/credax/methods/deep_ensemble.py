@@ -56,7 +56,8 @@ class DeepEnsemble(Ensemble):
             problem,
             data,
             training,
-            offset=self.offset,
+            # An array, so that ensembles with other first members share one compiled program.
+            offset=np.int32(self.offset),
             shared_batches=self.batches == "shared",
             adversarial=step,
         )

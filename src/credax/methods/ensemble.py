@@ -43,7 +43,7 @@ class Ensemble:
         """The finite members, under their own numbers."""
         kept = np.flatnonzero(alive)
         members = jax.tree.map(lambda leaf: leaf[kept], variables)
-        return population(problem, members, data.x, tuple(int(i) + dynamics.offset for i in kept))
+        return population(problem, members, data.x, tuple(int(i + dynamics.offset) for i in kept))
 
     def load(self, path, problem: Problem) -> Population:
         """Read the members back."""

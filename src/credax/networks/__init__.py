@@ -2,6 +2,7 @@
 
 from credax.networks.cnn import CNN as CNN
 from credax.networks.cnn import LeNet5 as LeNet5
+from credax.networks.cnn import OptuNet as OptuNet
 from credax.networks.convolution import Conv as Conv
 from credax.networks.convolution import convolve as convolve
 from credax.networks.convolution import using_implementation as using_implementation

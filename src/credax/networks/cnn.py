@@ -7,9 +7,9 @@ import jax
 
 from credax.errors import unknown
 from credax.network import Network, Variables
-from credax.networks.convolution import Conv
+from credax.networks.convolution import Conv, Padding
 from credax.networks.layers import Activation, Dense, Flatten
-from credax.networks.pooling import AvgPool, MaxPool
+from credax.networks.pooling import AvgPool, GlobalAveragePool, MaxPool
 from credax.networks.sequential import Sequential
 
 _POOLS = {"max": MaxPool, "average": AvgPool}
@@ -101,6 +101,64 @@ class LeNet5:
                 activation,
                 Dense(84),
                 activation,
+                Dense(self.outputs, initialiser="zeros" if self.zero_head else "lecun"),
+            )
+        )
+
+    def init(self, key, x) -> Variables:
+        """Variables for images shaped like ``x``."""
+        return self.layers.init(key, x)
+
+    def apply(self, variables, x, *, key=None, train=False):
+        """Outputs ``[batch, outputs]``; there is no state."""
+        return self.layers.apply(variables, x, key=key, train=train)
+
+
+@jax.tree_util.register_static
+@dataclass(frozen=True)
+class OptuNet:
+    """A network of 355 numbers for 28x28 digits, found by search: 75 to 85 % of MNIST right.
+
+    A 4x4 convolution to 2 channels, max-pool of 3, a 5x5 convolution to 10 channels in 2 groups,
+    the mean over positions, dense 3 and the head; no biases in the convolutions, relu between.
+    ``padding="SAME"`` takes smaller pictures. Kernels start as a truncated normal of variance
+    ``2 / fan_in``. Reference: OptuMNIST v1, the small network of Laurent et al. 2024.
+
+    >>> network = OptuNet(outputs=10)
+    >>> variables = network.init(jax.random.key(0), jax.ShapeDtypeStruct((1, 28, 28, 1), "float32"))
+    >>> sum(leaf.size for leaf in jax.tree.leaves(variables.params))
+    355
+    """
+
+    outputs: int
+    activation: str = "relu"
+    padding: Padding = "VALID"
+    zero_head: bool = False
+    implementation: str = "auto"
+    kind: ClassVar[str] = "optunet"
+
+    def __post_init__(self):
+        _ = self.layers  # a bad option is refused here, not at the first use
+
+    @property
+    def layers(self) -> Sequential:
+        """The layers, the head last."""
+        options = {
+            "padding": self.padding,
+            "bias": False,
+            "initialiser": "he",
+            "implementation": self.implementation,
+        }
+        return Sequential(
+            (
+                Conv(2, 4, **options),
+                MaxPool(3),
+                Activation(self.activation),
+                Conv(10, 5, groups=2, **options),
+                Activation(self.activation),
+                GlobalAveragePool(),
+                Dense(3, initialiser="he"),
+                Activation(self.activation),
                 Dense(self.outputs, initialiser="zeros" if self.zero_head else "lecun"),
             )
         )

@@ -17,7 +17,8 @@ from credax.networks import initialisers
 from credax.networks.initialisers import float_dtype
 from credax.networks.once import computed_once, gradient_once
 
-Padding = Literal["SAME", "VALID"]
+Padding = Literal["SAME", "VALID", "CENTRED"]
+PADDINGS = ("SAME", "VALID", "CENTRED")
 
 IMPLEMENTATIONS = ("auto", "native", "mixed", "gemm")
 
@@ -67,7 +68,9 @@ def convolve(
       the kernel: on CPU the fastest in loops, as long as the kernel is not mapped.
     - "auto" is what `using_implementation` says, else "gemm" on CPU and "native" on accelerators.
 
-    Grouped convolutions are always native.
+    ``padding`` is "VALID" (none), "SAME" (``ceil(size / stride)`` positions, an odd zero at the far
+    edge) or "CENTRED" (``(window - 1) // 2`` zeros on both sides, as other libraries pad).
+    A grouped convolution that is not native is computed group by group.
 
     >>> convolve(jnp.ones((1, 3, 3, 1)), jnp.ones((3, 3, 1, 1)))[0, :, :, 0].tolist()
     [[4.0, 6.0, 4.0], [6.0, 9.0, 6.0], [4.0, 6.0, 4.0]]
@@ -76,10 +79,16 @@ def convolve(
         implementation = _chosen.get()
     if implementation == "auto":
         implementation = "gemm" if jax.default_backend() == "cpu" else "native"
-    if implementation == "native" or groups != 1:
+    if implementation == "native":
         outputs = _native(x, kernel, stride, padding, groups)
         return outputs if bias is None else outputs + bias
-    outputs = _formulated(computed_once(x), kernel, stride, padding, implementation)
+    x = computed_once(x)
+    if groups == 1:
+        outputs = _formulated(x, kernel, stride, padding, implementation)
+    else:
+        parts = zip(jnp.split(x, groups, -1), jnp.split(kernel, groups, -1), strict=True)
+        each = [_formulated(a, b, stride, padding, implementation) for a, b in parts]
+        outputs = jnp.concatenate(each, -1)
     return gradient_once(outputs if bias is None else outputs + bias)
 
 
@@ -107,7 +116,7 @@ def _native(x, kernel, stride, padding, groups=1, labels=("NHWC", "HWIO", "NHWC"
         x,
         kernel,
         (stride, stride),
-        padding,
+        _pads(x, kernel, stride, padding),
         dimension_numbers=labels,
         feature_group_count=groups,
     )
@@ -177,9 +186,15 @@ def _product(windows, matrix):
     return flat.reshape(*windows.shape[:-1], matrix.shape[-1])
 
 
+def _pads(x, kernel, stride, padding):
+    if padding == "CENTRED":
+        return [((window - 1) // 2,) * 2 for window in kernel.shape[:2]]
+    return jax.lax.padtype_to_pads(x.shape[1:3], kernel.shape[:2], (stride, stride), padding)
+
+
 def _geometry(x, kernel, stride, padding):
     """Zeros before the first row and the number of output rows; the same for columns."""
-    pads = jax.lax.padtype_to_pads(x.shape[1:3], kernel.shape[:2], (stride, stride), padding)
+    pads = _pads(x, kernel, stride, padding)
     return [
         (before, (size + before + after - window) // stride + 1)
         for size, window, (before, after) in zip(x.shape[1:3], kernel.shape[:2], pads, strict=True)
@@ -224,8 +239,8 @@ class Conv:
     kind: ClassVar[str] = "conv"
 
     def __post_init__(self):
-        if self.padding not in ("SAME", "VALID"):
-            raise unknown("padding", self.padding, ["SAME", "VALID"])
+        if self.padding not in PADDINGS:
+            raise unknown("padding", self.padding, PADDINGS)
 
     def init(self, key, x) -> Variables:
         """A kernel ``[window, window, inputs / groups, features]`` and, if asked, a zero bias."""

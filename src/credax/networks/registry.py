@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from credax.errors import unknown
 from credax.network import Network
-from credax.networks.cnn import CNN, LeNet5
+from credax.networks.cnn import CNN, LeNet5, OptuNet
 from credax.networks.mlp import MLP
 from credax.networks.resnet import PreActResNet18, ResNet18, ResNet20, ResNet50, WideResNet
 
@@ -24,6 +24,7 @@ _NETWORKS = {
     "mlp": Entry(MLP, {"hidden": (64, 64)}, "dense layers; images are flattened"),
     "lenet5": Entry(LeNet5, {}, "two 5x5 convolutions and three dense layers (LeCun 1998)"),
     "cnn": Entry(CNN, {}, "two 3x3 convolutions with pooling and two dense layers"),
+    "optunet": Entry(OptuNet, {}, "355 numbers: a 4x4 and a grouped 5x5 convolution (OptuMNIST)"),
     "resnet18": Entry(ResNet18, {}, "residual, 64 to 512 channels, 11.2 million parameters"),
     "resnet20": Entry(ResNet20, {}, "residual, 16 to 64 channels, 0.27 million parameters"),
     "resnet50": Entry(ResNet50, {}, "bottleneck residual, 23.5 million parameters"),

@@ -4,7 +4,8 @@ Convolutions have no bias and start as a normal of scale ``1 / sqrt(fan_in)`` cu
 deviations; padding is SAME (at stride 2 on even sizes, zeros only at the far edges); the head
 follows a mean over all positions and starts by LeCun's rule, or at zero with ``zero_head``.
 ``norm`` is "batch", "group", or "frn", whose threshold stands in for the activation that follows a
-norm (the one after each sum stays a relu).
+norm (the one after each sum stays a relu) unless ``activation`` is another than relu, which then
+follows every norm and every sum. ``padding="CENTRED"`` pads as other libraries do at stride 2.
 """
 
 from collections.abc import Callable
@@ -16,7 +17,7 @@ import jax.numpy as jnp
 
 from credax.errors import InputError, unknown
 from credax.network import Network, Variables
-from credax.networks.convolution import Conv
+from credax.networks.convolution import Conv, Padding
 from credax.networks.layers import Activation, Dense, Dropout
 from credax.networks.normalisation import BatchNorm, FilterResponseNorm, GroupNorm
 from credax.networks.pooling import GlobalAveragePool
@@ -58,12 +59,15 @@ class _Parts:
 
     norm: str
     implementation: str
+    activation: str = "relu"
+    padding: Padding = "SAME"
 
     def conv(self, features: int, window: int = 3, stride: int = 1) -> Conv:
         return Conv(
             features,
             window,
             stride,
+            self.padding,
             bias=False,
             initialiser="truncated",
             implementation=self.implementation,
@@ -73,12 +77,13 @@ class _Parts:
         return NORMS[self.norm]()
 
     def activated(self) -> tuple[Network, ...]:
-        """Norm and relu, or the norm that carries its own threshold."""
-        return (self.normalise(),) if self.norm == "frn" else (self.normalise(), Activation("relu"))
+        """Norm and activation, or the norm that carries its own threshold."""
+        alone = self.norm == "frn" and self.activation == "relu"
+        return (self.normalise(),) if alone else (self.normalise(), Activation(self.activation))
 
     def basic(self, features: int, stride: int, shortcut: Network | None) -> Network:
         body = (self.conv(features, 3, stride), *self.activated(), self.conv(features))
-        return Residual(Sequential((*body, self.normalise())), shortcut, "relu")
+        return Residual(Sequential((*body, self.normalise())), shortcut, self.activation)
 
     def bottleneck(self, features: int, stride: int, shortcut: Network | None) -> Network:
         body = (
@@ -89,7 +94,7 @@ class _Parts:
             self.conv(features, 1),
             self.normalise(),
         )
-        return Residual(Sequential(body), shortcut, "relu")
+        return Residual(Sequential(body), shortcut, self.activation)
 
     def preactivated(self, features: int, stride: int, project: bool, rate: float = 0) -> Network:
         thinned = (Dropout(rate),) if rate else ()
@@ -135,6 +140,8 @@ class ResNet:
     zero_head: bool = False
     dropout: float = 0.0
     implementation: str = "auto"
+    activation: str = "relu"
+    padding: Padding = "SAME"
     kind: ClassVar[str] = "resnet"
 
     def __post_init__(self):
@@ -157,7 +164,7 @@ class ResNet:
     @property
     def layers(self) -> Sequential:
         """The layers, the head last."""
-        parts = _Parts(self.norm, self.implementation)
+        parts = _Parts(self.norm, self.implementation, self.activation, self.padding)
         preactivated, channels = self.block == "preactivated", self.stem
         layers = [parts.conv(self.stem), *(() if preactivated else parts.activated())]
         for stage, (width, count) in enumerate(zip(self.widths, self.blocks, strict=True)):
@@ -191,7 +198,13 @@ class ResNet:
 
 
 def ResNet18(
-    outputs: int, *, norm: str = "batch", zero_head: bool = False, implementation: str = "auto"
+    outputs: int,
+    *,
+    norm: str = "batch",
+    zero_head: bool = False,
+    activation: str = "relu",
+    padding: Padding = "SAME",
+    implementation: str = "auto",
 ) -> ResNet:
     """Four stages of two basic blocks, 64 to 512 channels (11.17 million numbers)."""
     return ResNet(
@@ -202,11 +215,20 @@ def ResNet18(
         norm=norm,
         zero_head=zero_head,
         implementation=implementation,
+        activation=activation,
+        padding=padding,
     )
 
 
 def ResNet20(
-    outputs: int, *, norm: str = "batch", zero_head: bool = False, implementation: str = "auto"
+    outputs: int,
+    *,
+    norm: str = "batch",
+    zero_head: bool = False,
+    padded_shortcuts: bool = True,
+    activation: str = "relu",
+    padding: Padding = "SAME",
+    implementation: str = "auto",
 ) -> ResNet:
     """Three stages of three basic blocks, 16 to 64 channels, padded shortcuts (0.27 million)."""
     return ResNet(
@@ -214,10 +236,12 @@ def ResNet20(
         widths=(16, 32, 64),
         blocks=(3, 3, 3),
         stem=16,
-        padded_shortcuts=True,
+        padded_shortcuts=padded_shortcuts,
         norm=norm,
         zero_head=zero_head,
         implementation=implementation,
+        activation=activation,
+        padding=padding,
     )
 
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from credax.training.members import Shard as Shard
     from credax.training.members import Unroll as Unroll
     from credax.training.members import Vmap as Vmap
+    from credax.training.observer import Observer as Observer
     from credax.training.run import RunFolder as RunFolder
 
 __getattr__, __all__ = lazy_names(  # pyright: ignore[reportUnsupportedDunderAll]
@@ -30,6 +31,7 @@ __getattr__, __all__ = lazy_names(  # pyright: ignore[reportUnsupportedDunderAll
         "Shard": "members",
         "Unroll": "members",
         "Vmap": "members",
+        "Observer": "observer",
         "RunFolder": "run",
     },
 )

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple, Protocol
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
 from jaxtyping import Array, Bool, Float, Key, PyTree
 
@@ -27,7 +28,7 @@ class Dynamics(Protocol):
 
     replicas: int
     """How many independent copies the loop trains."""
-    offset: int
+    offset: int | np.int32
     """Number of the first one: replica ``i`` uses ``fold_in(key, offset + i)``."""
     shared_batches: bool
     """All replicas see the same rows in the same order."""
@@ -100,7 +101,7 @@ class Descent(eqx.Module):
     training: Training = eqx.field(static=True)
     num_data: int
     replicas: int = 1
-    offset: int = 0
+    offset: int | np.int32 = 0
     shared_batches: bool = False
     adversarial: Float[Array, "..."] | None = None
 

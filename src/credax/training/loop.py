@@ -20,6 +20,7 @@ from credax.training.config import Training
 from credax.training.describe import describe_run
 from credax.training.engine import build_program
 from credax.training.members import Shard, on_host
+from credax.training.observer import Observer
 from credax.training.program import (
     Carry,
     Program,
@@ -56,6 +57,7 @@ def fit(
     config: dict[str, Any] | None = None,
     progress: bool | Reporter | None = None,
     mesh: jax.sharding.Mesh | None = None,
+    observer: Observer | None = None,
 ) -> Posterior:
     """Train a population by a method and return its posterior.
 
@@ -70,6 +72,7 @@ def fit(
         config: what to write to the folder's ``config.json`` beside what is known here.
         progress: a bar on a terminal by default; ``True``, ``False`` or one's own reporter.
         mesh: devices with axes ``("members", "data")`` for ``training.strategy == "shard"``.
+        observer: shown the members every so many steps, such as `credax.quality.KendallTracker`.
     """
     training = training or Training()
     problem = problem.with_units(data.inputs, data.targets)
@@ -89,7 +92,8 @@ def fit(
         run = RunFolder(folder, writes=jax.process_index() == 0)
         run.open(describe_run(problem, method, training, data, validation, key, config))
     try:
-        return _Loop(program, method, data, validation, run, reporter_for(progress)).run()
+        reporter = reporter_for(progress)
+        return _Loop(program, method, data, validation, run, reporter, observer).run()
     finally:
         if run is not None:
             run.close()
@@ -98,12 +102,13 @@ def fit(
 class _Loop:
     """One training: the host's part, between chunks of the compiled program."""
 
-    def __init__(self, program, method, data, validation, run, reporter):
+    def __init__(self, program, method, data, validation, run, reporter, observer=None):
         self.program: Program = program
         self.method = method
         self.data: Split = data
         self.folder: RunFolder | None = run
         self.reporter: Reporter = reporter
+        self.observer: Observer | None = observer
         self.validation = Validation.start(program, validation)
         self.step = 0
         self.seconds = 0.0
@@ -162,9 +167,13 @@ class _Loop:
         alone = jax.process_count() == 1
         length, chunks, saved = 1 if alone else program.total, 0, time.monotonic()
         recorded = self.step - self.step % every
+        if self.step == 0:
+            self._observe(carry)
         while self.step < program.total:
             boundary = min(recorded + every, program.total)
             stop = min(self.step + length, boundary, self.step + (supply.longest or boundary))
+            if self.observer is not None:
+                stop = min(stop, self.step + self.observer.every - self.step % self.observer.every)
             began = time.monotonic()
             carry = self._chunk(carry, supply, stop)
             self._bury(np.asarray(on_host(carry.alive)))
@@ -174,6 +183,7 @@ class _Loop:
             self.seconds += took
             self.step, chunks = stop, chunks + 1
             length = _next_length(length, took) if alone else length
+            self._observe(carry)
             if stop == boundary:
                 carry = self._record(carry, stop - recorded)
                 recorded = stop
@@ -197,6 +207,11 @@ class _Loop:
             return carry
         rows = supply(self.program, self.step)
         return advance((self.program, rows, jnp.int32(self.step), jnp.int32(stop)), carry)
+
+    def _observe(self, carry: Carry) -> None:
+        if self.observer is not None and self.step % self.observer.every == 0:
+            members = on_host(current_members(self.program, carry.states))
+            self.observer(self.step, members)
 
     def _bury(self, alive: np.ndarray) -> None:
         offset = self.program.dynamics.offset

@@ -1,0 +1,172 @@
+"""What the commands under ``credax zoo`` do; imported once their flags are read."""
+
+import csv
+import io
+import time
+from collections import Counter
+from contextlib import contextmanager
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from credax.cli.job import Job, network_options
+from credax.cli.zoo import (
+    Analyse,
+    Import,
+    Info,
+    Table,
+    Train,
+    Verify,
+    as_json,
+    plain_task,
+    print_nested,
+    zoo_folder,
+)
+from credax.data import load
+from credax.errors import InputError
+from credax.files import write_atomic, write_json
+from credax.zoo import Manifest, Zoo, import_checkpoints, train_zoo
+from credax.zoo import analyse as analyse_zoo
+from credax.zoo.manifest import read_journal
+
+
+@contextmanager
+def _bar(title: str, total: int | None, quiet: bool):
+    console = Console(stderr=True)
+    columns = (
+        TextColumn(title),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("networks, left"),
+        TimeRemainingColumn(),
+        TextColumn("{task.fields[text]}"),
+    )
+    bar = Progress(*columns, console=console, disable=quiet or not console.is_terminal)
+    with bar:
+        task = bar.add_task(title, total=total, text="")
+        yield lambda done, text="": bar.update(task, completed=int(done), text=text)
+
+
+def train(config: Train) -> None:
+    """Train or resume or extend, then say what is there."""
+    job = Job.of(config.task)
+    folder = zoo_folder(config, job.task.network)
+    classes = job.dataset.task == "classification"
+    targets = job.dataset.num_classes if classes else job.dataset.num_targets
+    network = {
+        "name": job.task.network,
+        "options": network_options(job.task.network_options),
+        "outputs": job.problem.likelihood.num_outputs(targets),
+    }
+    began = time.monotonic()
+    with _bar(f"{job.task.network} on {job.task.data}", config.count, config.quiet) as progress:
+        zoo = train_zoo(
+            job.problem,
+            job.dataset,
+            folder,
+            count=config.count,
+            network=network,
+            likelihood=job.task.likelihood,
+            training=job.task.training,
+            seed=config.seed,
+            at_once=config.at_once,
+            storage=config.storage,
+            shard_members=config.shard_members,
+            origin={"task": plain_task(job.task)},
+            progress=progress,
+        )
+    print(f"{len(zoo)} usable of {len(zoo.records)} networks in {folder}")
+    print(f"{time.monotonic() - began:.1f} seconds")
+
+
+def import_(config: Import) -> None:
+    """Import or resume, then name what could not be read."""
+    with _bar("import", None, config.quiet) as progress:
+        zoo = import_checkpoints(
+            config.place,
+            config.out,
+            architecture=config.architecture,
+            storage=config.storage,
+            progress=progress,
+        )
+    for record in zoo.records:
+        if record["status"] == "corrupt":
+            print(f"left out: {record['name']} ({record['problem']})")
+    print(f"{len(zoo)} usable of {len(zoo.records)} networks in {config.out}")
+
+
+def info(config: Info) -> None:
+    """What a zoo is; an unfinished one too."""
+    folder = Path(config.zoo)
+    manifest = Manifest.read(folder)
+    records = read_journal(folder)
+    content = {
+        "zoo": str(folder),
+        "network": manifest.network,
+        "arrays": len(manifest.shapes),
+        "members": len(records),
+        "status": dict(Counter(record["status"] for record in records)),
+        "in_closed_shards": sum(shard.members for shard in manifest.shards),
+        "storage": manifest.storage,
+        "bytes": sum(path.stat().st_size for path in folder.glob("shard-*.safetensors")),
+        "origin": manifest.origin,
+    }
+    if config.json:
+        print(as_json(content))
+        return
+    print_nested({**content, "origin": ", ".join(manifest.origin)})
+
+
+def verify(config: Verify) -> None:
+    """Name damaged members; an error if there are any."""
+    zoo = Zoo.open(config.zoo)
+    damage = zoo.damage()
+    for reason in damage.values():
+        print(reason)
+    if damage:
+        raise InputError(
+            f"{len(damage)} of {len(zoo.records)} members of {config.zoo} are damaged; they are "
+            "left out by credax zoo analyse, or restore the shard from a copy"
+        )
+    print(f"all {len(zoo.records)} members are as they were written")
+
+
+def table(config: Table) -> None:
+    """The members' records, a column a name."""
+    records = read_journal(Path(config.zoo))
+    if not records:
+        raise InputError(f"{config.zoo} has no members yet")
+    columns = list(dict.fromkeys(name for record in records for name in record))
+    text = io.StringIO()
+    writer = csv.DictWriter(text, columns)
+    writer.writeheader()
+    writer.writerows(records)
+    if config.out is None:
+        print(text.getvalue(), end="")
+        return
+    if Path(config.out).exists():
+        raise InputError(f"out is {config.out}, which exists; choose another name or remove it")
+    write_atomic(config.out, text.getvalue())
+    print(f"{len(records)} records in {config.out}")
+
+
+def analyse(config: Analyse) -> None:
+    """Analyse, print, and keep the numbers in the zoo's ``analysis.json``."""
+    zoo = Zoo.open(config.zoo, verify=True)
+    if config.members is not None:
+        zoo = zoo.take(slice(0, config.members))
+    task = zoo.manifest.origin.get("task", {})
+    name = config.data or task.get("data")
+    classes = zoo.manifest.likelihood == "categorical"
+    x = load(name, root=config.data_dir).test.x if name and classes else None
+    out = config.out_of_distribution
+    x_out = None if out is None else load(out, root=config.data_dir).test.x
+    result = analyse_zoo(
+        zoo, x, x_out, inputs=config.inputs, permutations=config.permutations, seed=config.seed
+    ).summary()
+    write_json(Path(config.zoo) / "analysis.json", result)
+    if config.json:
+        print(as_json(result))
+    else:
+        print_nested(result)

@@ -1,0 +1,149 @@
+"""What a zoo is, as ``zoo.json`` says it."""
+
+import dataclasses
+import hashlib
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import jax
+import numpy as np
+
+from credax import networks
+from credax.errors import InputError, unknown
+from credax.files import read_json, tree_names, write_json
+from credax.likelihood import Bernoulli, Categorical, Gaussian, HeteroscedasticGaussian
+from credax.network import Network
+from credax.problem import Problem
+from credax.standardise import Standardise
+
+SCHEMA = 1
+FILE = "zoo.json"
+JOURNAL = "members.jsonl"
+LARGEST_HALF = 65504.0
+LIKELIHOODS: dict[str, Any] = {
+    "categorical": Categorical,
+    "bernoulli": Bernoulli,
+    "gaussian": Gaussian,
+    "heteroscedastic": HeteroscedasticGaussian,
+}
+Storage = Literal["float32", "float16"]
+
+
+@dataclass(frozen=True)
+class Shard:
+    """One file of members and its digest."""
+
+    file: str
+    members: int
+    sha256: str
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """Everything about a zoo but the members themselves.
+
+    ``network`` is ``{"name", "options", "outputs"}`` of `credax.networks`, or ``{"description"}``
+    for others; ``shapes`` are those of one member's arrays; ``origin`` says where the members come
+    from (data, training, licence).
+    """
+
+    network: dict[str, Any]
+    likelihood: str
+    shapes: dict[str, tuple[int, ...]]
+    input_shape: tuple[int, ...]
+    input_dtype: str
+    units: dict[str, Any]
+    origin: dict[str, Any] = field(default_factory=dict)
+    storage: Storage = "float32"
+    shard_members: int = 1024
+    shards: tuple[Shard, ...] = ()
+
+    def __post_init__(self):
+        if self.storage not in ("float32", "float16"):
+            raise unknown("storage", self.storage, ["float32", "float16"])
+        if self.shard_members < 1:
+            raise InputError(f"shard_members is {self.shard_members}; give at least 1")
+
+    @property
+    def dtype(self) -> np.dtype:
+        """The type of stored numbers."""
+        return np.dtype(self.storage)
+
+    @classmethod
+    def of(cls, problem: Problem, x: Any, network: dict[str, Any], likelihood: str, **rest):
+        """For networks of a problem on raw inputs shaped like ``x``."""
+        example = jax.ShapeDtypeStruct((1, *x.shape[1:]), x.dtype)
+        tree = jax.eval_shape(problem.init, jax.random.key(0), example)
+        leaves = jax.tree.leaves(tree)
+        shapes = {n: tuple(leaf.shape) for n, leaf in zip(tree_names(tree), leaves, strict=True)}
+        units = {"inputs": problem.inputs, "targets": problem.targets}
+        plain = {name: unit and unit.to_lists() for name, unit in units.items()}
+        shape, dtype = tuple(x.shape[1:]), str(np.dtype(x.dtype))
+        return cls(network, likelihood, shapes, shape, dtype, plain, **rest)
+
+    def same_kind(self, other: "Manifest") -> bool:
+        """Whether members of both belong into one zoo."""
+        bare = [
+            json.dumps(dataclasses.asdict(dataclasses.replace(m, shards=()))) for m in (self, other)
+        ]
+        return bare[0] == bare[1]
+
+    def problem(self) -> Problem:
+        """Network, likelihood and units, from the names written down."""
+        if "name" not in self.network:
+            raise InputError(
+                "this zoo's network has no name in credax.networks; pass problem= with the network "
+                "it was made with"
+            )
+        options = {
+            key: tuple(value) if isinstance(value, list) else value
+            for key, value in self.network["options"].items()
+        }
+        network: Network = networks.build(self.network["name"], self.network["outputs"], **options)
+        units = {name: unit and Standardise(**unit) for name, unit in self.units.items()}
+        return Problem(network, LIKELIHOODS[self.likelihood]()).with_units(**units)
+
+    def write(self, folder: Path) -> None:
+        """Keep it, atomically."""
+        write_json(folder / FILE, {"schema": SCHEMA, **dataclasses.asdict(self)})
+
+    @classmethod
+    def read(cls, folder: Path) -> "Manifest":
+        """Read a folder's ``zoo.json``."""
+        if not (folder / FILE).exists():
+            raise InputError(f"{folder} is not a zoo: it has no {FILE}; see: credax zoo train")
+        content = read_json(folder / FILE)
+        if content.pop("schema", None) != SCHEMA:
+            raise InputError(f"{folder / FILE} is of another version of credax; use that one")
+        content["shapes"] = {name: tuple(shape) for name, shape in content["shapes"].items()}
+        content["input_shape"] = tuple(content["input_shape"])
+        content["shards"] = tuple(Shard(**shard) for shard in content["shards"])
+        return cls(**content)
+
+
+def read_journal(folder: Path) -> list[dict[str, Any]]:
+    """The members' records; a last line cut off by a crash is left out."""
+    path = folder / JOURNAL
+    records = []
+    for line in path.read_text().splitlines() if path.exists() else []:
+        try:
+            records.append(json.loads(line))
+        except json.JSONDecodeError:
+            break
+    return records
+
+
+def member_digest(arrays: Any) -> str:
+    """A digest of one member's stored bytes, array after array."""
+    digest = hashlib.blake2b(digest_size=12)
+    for array in arrays:
+        digest.update(np.ascontiguousarray(array).tobytes())
+    return digest.hexdigest()
+
+
+def file_digest(path: Path) -> str:
+    """SHA-256 of a file, read in pieces."""
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
