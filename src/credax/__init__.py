@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from credax.data import Dataset as Dataset
     from credax.data import Split as Split
     from credax.errors import InputError as InputError
+    from credax.gaussian_posterior import GaussianPosterior as GaussianPosterior
     from credax.likelihood import Bernoulli as Bernoulli
     from credax.likelihood import Categorical as Categorical
     from credax.likelihood import Gaussian as Gaussian
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
     from credax.methods.lit import LIT as LIT
     from credax.methods.single import Single as Single
     from credax.methods.svgd import SVGD as SVGD
+    from credax.methods.swa import SWA as SWA
+    from credax.methods.swag import SWAG as SWAG
     from credax.methods.weight_wgd import WeightWGD as WeightWGD
     from credax.metrics import evaluate as evaluate
     from credax.network import FunctionNetwork as FunctionNetwork
@@ -79,11 +82,14 @@ __getattr__, __all__ = lazy_names(  # pyright: ignore[reportUnsupportedDunderAll
         "SVGD": "methods.svgd",
         "FunctionWGD": "methods.function_wgd",
         "FunctionSVGD": "methods.function_svgd",
+        "SWA": "methods.swa",
+        "SWAG": "methods.swag",
         "Training": "training.config",
         "fit": "training.loop",
         "MemberDiverged": "training.loop",
         "Posterior": "posterior",
         "Population": "posterior",
+        "GaussianPosterior": "gaussian_posterior",
         "combine": "posterior",
         "Prediction": "prediction",
         "ClassPrediction": "prediction",

@@ -11,6 +11,8 @@ from credax.methods.function_wgd import FunctionWGD
 from credax.methods.lit import LIT
 from credax.methods.single import Single
 from credax.methods.svgd import SVGD
+from credax.methods.swa import SWA
+from credax.methods.swag import SWAG
 from credax.methods.weight_wgd import WeightWGD
 
 
@@ -35,4 +37,6 @@ ROWS = {
     "svgd": Row(SVGD(members=4), slow=True),
     "function-wgd": Row(FunctionWGD(members=4), slow=True),
     "function-svgd": Row(FunctionSVGD(members=4), slow=True),
+    "swa": Row(SWA(modes=2, start=0.5), SWA(modes=3, start=0.5), slow=True),
+    "swag": Row(SWAG(modes=2, samples=3), SWAG(modes=3, samples=3)),
 }

@@ -115,7 +115,8 @@ def test_strategies_agree(name, fitted, split, strategy):
     }[strategy]
     mesh = None
     if strategy == "shard":
-        members = 4 if fitted.num_members % 4 == 0 else 1
+        replicas = getattr(ROWS[name].record, "modes", fitted.num_members)
+        members = next(size for size in (4, 2, 1) if replicas % size == 0)
         mesh = jax.make_mesh((members, 8 // members), ("members", "data"))
     training = TRAINING.replace(**changes)
     record = ROWS[name].record
@@ -131,9 +132,9 @@ def test_members_do_not_depend_on_how_many_there_are(name, fitted, split):
     assert_close(posterior.take(range(fitted.num_members)), fitted)
 
 
-def test_save_and_load_give_the_same_predictions(fitted, split, tmp_path):
+def test_save_and_load_give_the_same_predictions(name, fitted, split, tmp_path):
     fitted.save(tmp_path / "members.safetensors")
-    loaded = Population.load(tmp_path / "members.safetensors", PROBLEM)
+    loaded = ROWS[name].record.load(tmp_path / "members.safetensors", PROBLEM)
     np.testing.assert_array_equal(
         loaded.predict(split.x).log_probs, fitted.predict(split.x).log_probs
     )
@@ -165,5 +166,7 @@ def test_draws_are_members(fitted):
     draws = fitted.sample(jax.random.key(0), 5)
     for draw, member in zip(jax.tree.leaves(draws), leaves(fitted), strict=True):
         assert draw.shape == (5, *member.shape[1:])
+        if not isinstance(fitted, Population):
+            continue  # a law draws new networks
         for row in np.asarray(draw):
             assert any(np.array_equal(row, one) for one in member)

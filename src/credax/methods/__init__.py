@@ -46,6 +46,16 @@ REGISTRY = {
         "FunctionSVGD",
         "Stein direction in function space (Wang et al. 2019)",
     ),
+    "swa": (
+        "credax.methods.swa",
+        "SWA",
+        "mean of one network's late iterates (Izmailov et al. 2018)",
+    ),
+    "swag": (
+        "credax.methods.swag",
+        "SWAG",
+        "Gaussian from the moments of late iterates (Maddox et al. 2019)",
+    ),
 }
 
 

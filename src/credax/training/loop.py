@@ -5,7 +5,7 @@ import resource
 import time
 import warnings
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import jax
 import jax.numpy as jnp
@@ -71,7 +71,8 @@ def fit(
         progress: a bar on a terminal by default; ``True``, ``False`` or one's own reporter.
         mesh: devices with axes ``("members", "data")`` for ``training.strategy == "shard"``.
     """
-    training = training or Training()
+    settings = getattr(method, "settings", lambda training, num_data: training)
+    training = cast(Training, settings(training or Training(), len(data)))
     problem = problem.with_units(data.inputs, data.targets)
     problem.check(data.x, data.y)
     check_augmentations(training.augment, tuple(data.x.shape[1:]))
