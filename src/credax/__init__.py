@@ -24,13 +24,19 @@ if TYPE_CHECKING:
     from credax.likelihood import Categorical as Categorical
     from credax.likelihood import Gaussian as Gaussian
     from credax.likelihood import HeteroscedasticGaussian as HeteroscedasticGaussian
+    from credax.methods.checkpoint_ensemble import CheckpointEnsemble as CheckpointEnsemble
+    from credax.methods.cyclical_sgmcmc import CyclicalSGMCMC as CyclicalSGMCMC
     from credax.methods.deep_ensemble import DeepEnsemble as DeepEnsemble
+    from credax.methods.fast_geometric import FastGeometric as FastGeometric
     from credax.methods.feature_wgd import FeatureWGD as FeatureWGD
     from credax.methods.forde import FoRDE as FoRDE
     from credax.methods.function_svgd import FunctionSVGD as FunctionSVGD
     from credax.methods.function_wgd import FunctionWGD as FunctionWGD
     from credax.methods.lit import LIT as LIT
+    from credax.methods.sghmc import SGHMC as SGHMC
+    from credax.methods.sgld import SGLD as SGLD
     from credax.methods.single import Single as Single
+    from credax.methods.snapshot_ensemble import SnapshotEnsemble as SnapshotEnsemble
     from credax.methods.svgd import SVGD as SVGD
     from credax.methods.swa import SWA as SWA
     from credax.methods.swag import SWAG as SWAG
@@ -84,6 +90,12 @@ __getattr__, __all__ = lazy_names(  # pyright: ignore[reportUnsupportedDunderAll
         "FunctionSVGD": "methods.function_svgd",
         "SWA": "methods.swa",
         "SWAG": "methods.swag",
+        "SnapshotEnsemble": "methods.snapshot_ensemble",
+        "SGLD": "methods.sgld",
+        "SGHMC": "methods.sghmc",
+        "FastGeometric": "methods.fast_geometric",
+        "CyclicalSGMCMC": "methods.cyclical_sgmcmc",
+        "CheckpointEnsemble": "methods.checkpoint_ensemble",
         "Training": "training.config",
         "fit": "training.loop",
         "MemberDiverged": "training.loop",

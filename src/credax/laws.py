@@ -52,6 +52,18 @@ class LowRankGaussian(eqx.Module):
         log_det = 2 * jnp.sum(jnp.log(std)) + 2 * jnp.sum(jnp.log(jnp.diag(factor)))
         return -0.5 * (squared + log_det + std.size * _LOG_2PI)
 
+    def entropy(self) -> Float[Array, ""]:
+        """Differential entropy, ``(P (1 + log 2π) + log det Σ) / 2``."""
+        std, columns = self._flat()
+        scaled = columns / std
+        inner = jnp.linalg.slogdet(jnp.eye(len(scaled)) + scaled @ scaled.T)[1]
+        return 0.5 * (std.size * (1 + _LOG_2PI) + inner) + jnp.sum(jnp.log(std))
+
+    def second_moment(self) -> Float[Array, ""]:
+        """``E |θ|²``: squared mean plus the trace of the covariance."""
+        parts = (self.mean, self.std, self.columns)
+        return sum((jnp.sum(jnp.square(a)) for a in jax.tree.leaves(parts)), jnp.zeros(()))
+
     def covariance(self) -> Float[Array, "params params"]:
         """The dense covariance, in the order of `ravel_pytree` (small networks only)."""
         std, columns = self._flat()
@@ -101,6 +113,15 @@ class FullGaussian(eqx.Module):
         white = jax.scipy.linalg.solve_triangular(self.factor, gap, lower=True)
         log_det = 2 * jnp.sum(jnp.log(jnp.abs(jnp.diag(self.factor))))
         return -0.5 * (jnp.sum(white**2) + log_det + gap.size * _LOG_2PI)
+
+    def entropy(self) -> Float[Array, ""]:
+        """Differential entropy, ``P (1 + log 2π) / 2 + Σ log |L_ii|``."""
+        diagonal = jnp.diag(self.factor)
+        return 0.5 * len(diagonal) * (1 + _LOG_2PI) + jnp.sum(jnp.log(jnp.abs(diagonal)))
+
+    def second_moment(self) -> Float[Array, ""]:
+        """``E |θ|²``: squared mean plus the trace of the covariance."""
+        return jnp.sum(jnp.square(ravel_pytree(self.mean)[0])) + jnp.sum(jnp.square(self.factor))
 
     def covariance(self) -> Float[Array, "params params"]:
         """The dense covariance."""

@@ -3,13 +3,19 @@
 from dataclasses import dataclass
 from typing import Any
 
+from credax.methods.checkpoint_ensemble import CheckpointEnsemble
+from credax.methods.cyclical_sgmcmc import CyclicalSGMCMC
 from credax.methods.deep_ensemble import DeepEnsemble
+from credax.methods.fast_geometric import FastGeometric
 from credax.methods.feature_wgd import FeatureWGD
 from credax.methods.forde import FoRDE
 from credax.methods.function_svgd import FunctionSVGD
 from credax.methods.function_wgd import FunctionWGD
 from credax.methods.lit import LIT
+from credax.methods.sghmc import SGHMC
+from credax.methods.sgld import SGLD
 from credax.methods.single import Single
+from credax.methods.snapshot_ensemble import SnapshotEnsemble
 from credax.methods.svgd import SVGD
 from credax.methods.swa import SWA
 from credax.methods.swag import SWAG
@@ -38,5 +44,15 @@ ROWS = {
     "function-wgd": Row(FunctionWGD(members=4), slow=True),
     "function-svgd": Row(FunctionSVGD(members=4), slow=True),
     "swa": Row(SWA(modes=2, start=0.5), SWA(modes=3, start=0.5), slow=True),
+    "snapshot-ensemble": Row(SnapshotEnsemble(members=3, modes=2), slow=True),
+    "checkpoint-ensemble": Row(
+        CheckpointEnsemble(members=2, modes=2), CheckpointEnsemble(members=2, modes=3), slow=True
+    ),
+    "fast-geometric": Row(FastGeometric(members=2, start=0.4, modes=2), slow=True),
+    "sgld": Row(SGLD(samples=3, modes=2), SGLD(samples=3, modes=3), slow=True),
+    "sghmc": Row(SGHMC(samples=3, modes=2), SGHMC(samples=3, modes=3)),
+    "cyclical-sgmcmc": Row(
+        CyclicalSGMCMC(cycles=2, samples=2, exploration=0.5, modes=2), slow=True
+    ),
     "swag": Row(SWAG(modes=2, samples=3), SWAG(modes=3, samples=3)),
 }

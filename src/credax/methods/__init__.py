@@ -56,6 +56,36 @@ REGISTRY = {
         "SWAG",
         "Gaussian from the moments of late iterates (Maddox et al. 2019)",
     ),
+    "snapshot-ensemble": (
+        "credax.methods.snapshot_ensemble",
+        "SnapshotEnsemble",
+        "networks at the ends of rate cycles (Huang et al. 2017)",
+    ),
+    "checkpoint-ensemble": (
+        "credax.methods.checkpoint_ensemble",
+        "CheckpointEnsemble",
+        "networks of the last or best epochs (Chen et al. 2017)",
+    ),
+    "fast-geometric": (
+        "credax.methods.fast_geometric",
+        "FastGeometric",
+        "networks at the low points of short cycles (Garipov et al. 2018)",
+    ),
+    "sgld": (
+        "credax.methods.sgld",
+        "SGLD",
+        "Langevin dynamics, plain or preconditioned (Welling and Teh 2011)",
+    ),
+    "sghmc": (
+        "credax.methods.sghmc",
+        "SGHMC",
+        "Langevin dynamics with momentum (Chen et al. 2014)",
+    ),
+    "cyclical-sgmcmc": (
+        "credax.methods.cyclical_sgmcmc",
+        "CyclicalSGMCMC",
+        "cycles of exploration and sampling (Zhang et al. 2020)",
+    ),
 }
 
 

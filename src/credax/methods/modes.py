@@ -65,9 +65,9 @@ class Modes:
         kept = np.flatnonzero(alive)
         states = jax.tree.map(lambda leaf: leaf[kept], states)
         modes = tuple(int(mode) for mode in kept)
-        return self.keep(problem, dynamics, Kept(modes, states), data)
+        return self.result(problem, dynamics, Kept(modes, states), data)
 
-    def keep(self, problem: Problem, dynamics: Any, kept: Kept, data: Split) -> Any:
+    def result(self, problem: Problem, dynamics: Any, kept: Kept, data: Split) -> Any:
         """The posterior of the finite modes."""
         raise NotImplementedError
 

@@ -76,7 +76,7 @@ class SWA(Modes):
         descent = self.descent(problem, data, training)
         return collecting(descent, Averaging(), captures, training, data)
 
-    def keep(self, problem: Problem, dynamics, kept: Kept, data: Split) -> Population:
+    def result(self, problem: Problem, dynamics, kept: Kept, data: Split) -> Population:
         """Each mode's mean, with batch statistics of its own."""
         state = kept.states.inner.variables.state
         variables = Variables(kept.states.collected.mean, state)

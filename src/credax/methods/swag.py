@@ -91,7 +91,7 @@ class SWAG(Modes):
             self.descent(problem, data, training), collector, captures, training, data
         )
 
-    def keep(self, problem: Problem, dynamics, kept: Kept, data: Split) -> GaussianPosterior:
+    def result(self, problem: Problem, dynamics, kept: Kept, data: Split) -> GaussianPosterior:
         """Each mode's Gaussian, and draws from it with batch statistics of their own."""
         moments = jax.tree.map(jnp.asarray, kept.states.collected)
         check_collected(int(moments.seen[0]))

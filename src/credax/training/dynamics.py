@@ -105,6 +105,8 @@ class Descent(eqx.Module):
     adversarial: Float[Array, "..."] | None = None
     around: Variables | None = None
     """Stacked networks to go on from, one a replica, instead of fresh ones."""
+    keep_best_of: int = 0
+    """Validation keeps so many best networks of each replica; 0 leaves it to the settings."""
 
     coupled = False
 

@@ -249,8 +249,10 @@ class _Loop:
     def _finish(self, carry: Carry) -> Posterior:
         program = self.program
         variables = self.validation.best(on_host(current_members(program, carry.states)))
-        alive = np.asarray(on_host(carry.alive)) & _finite(variables)
-        self._bury(alive)
+        alive = np.repeat(np.asarray(on_host(carry.alive)), self.validation.slots)
+        alive &= _finite(variables)
+        if self.validation.slots == 1:  # of several, those never filled are not finite
+            self._bury(alive)
         posterior = self.method.posterior(
             program.problem, program.dynamics, on_host(carry.states), variables, alive, self.data
         )
