@@ -30,9 +30,14 @@ if TYPE_CHECKING:
     from credax.methods.fast_geometric import FastGeometric as FastGeometric
     from credax.methods.feature_wgd import FeatureWGD as FeatureWGD
     from credax.methods.forde import FoRDE as FoRDE
+    from credax.methods.full_covariance_vi import FullCovarianceVI as FullCovarianceVI
     from credax.methods.function_svgd import FunctionSVGD as FunctionSVGD
     from credax.methods.function_wgd import FunctionWGD as FunctionWGD
+    from credax.methods.hmc import HMC as HMC
     from credax.methods.lit import LIT as LIT
+    from credax.methods.low_rank_vi import LowRankVI as LowRankVI
+    from credax.methods.mean_field_vi import MeanFieldVI as MeanFieldVI
+    from credax.methods.nuts import NUTS as NUTS
     from credax.methods.sghmc import SGHMC as SGHMC
     from credax.methods.sgld import SGLD as SGLD
     from credax.methods.single import Single as Single
@@ -90,6 +95,11 @@ __getattr__, __all__ = lazy_names(  # pyright: ignore[reportUnsupportedDunderAll
         "FunctionSVGD": "methods.function_svgd",
         "SWA": "methods.swa",
         "SWAG": "methods.swag",
+        "NUTS": "methods.nuts",
+        "HMC": "methods.hmc",
+        "FullCovarianceVI": "methods.full_covariance_vi",
+        "LowRankVI": "methods.low_rank_vi",
+        "MeanFieldVI": "methods.mean_field_vi",
         "SnapshotEnsemble": "methods.snapshot_ensemble",
         "SGLD": "methods.sgld",
         "SGHMC": "methods.sghmc",

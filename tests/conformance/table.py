@@ -9,9 +9,14 @@ from credax.methods.deep_ensemble import DeepEnsemble
 from credax.methods.fast_geometric import FastGeometric
 from credax.methods.feature_wgd import FeatureWGD
 from credax.methods.forde import FoRDE
+from credax.methods.full_covariance_vi import FullCovarianceVI
 from credax.methods.function_svgd import FunctionSVGD
 from credax.methods.function_wgd import FunctionWGD
+from credax.methods.hmc import HMC
 from credax.methods.lit import LIT
+from credax.methods.low_rank_vi import LowRankVI
+from credax.methods.mean_field_vi import MeanFieldVI
+from credax.methods.nuts import NUTS
 from credax.methods.sghmc import SGHMC
 from credax.methods.sgld import SGLD
 from credax.methods.single import Single
@@ -54,5 +59,14 @@ ROWS = {
     "cyclical-sgmcmc": Row(
         CyclicalSGMCMC(cycles=2, samples=2, exploration=0.5, modes=2), slow=True
     ),
+    "mean-field-vi": Row(MeanFieldVI(samples=3, modes=2), MeanFieldVI(samples=3, modes=3)),
+    "low-rank-vi": Row(LowRankVI(rank=2, samples=3, modes=2), slow=True),
+    "full-covariance-vi": Row(FullCovarianceVI(samples=3, modes=2), slow=True),
+    "hmc": Row(
+        HMC(samples=5, warmup=60, leapfrog_steps=5, step_size=0.05, modes=2),
+        HMC(samples=5, warmup=60, leapfrog_steps=5, step_size=0.05, modes=3),
+        slow=True,
+    ),
+    "nuts": Row(NUTS(samples=5, warmup=60, depth=4, modes=2), slow=True),
     "swag": Row(SWAG(modes=2, samples=3), SWAG(modes=3, samples=3)),
 }

@@ -86,6 +86,31 @@ REGISTRY = {
         "CyclicalSGMCMC",
         "cycles of exploration and sampling (Zhang et al. 2020)",
     ),
+    "mean-field-vi": (
+        "credax.methods.mean_field_vi",
+        "MeanFieldVI",
+        "an independent Gaussian a weight, Bayes by backprop (Blundell et al. 2015)",
+    ),
+    "low-rank-vi": (
+        "credax.methods.low_rank_vi",
+        "LowRankVI",
+        "a Gaussian with a factor covariance (Ong et al. 2018)",
+    ),
+    "full-covariance-vi": (
+        "credax.methods.full_covariance_vi",
+        "FullCovarianceVI",
+        "a Gaussian with any covariance, for small networks",
+    ),
+    "hmc": (
+        "credax.methods.hmc",
+        "HMC",
+        "Hamiltonian Monte Carlo on all rows (Neal 2011)",
+    ),
+    "nuts": (
+        "credax.methods.nuts",
+        "NUTS",
+        "the no-U-turn sampler on all rows (Hoffman and Gelman 2014)",
+    ),
 }
 
 
