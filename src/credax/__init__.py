@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from credax.methods.hmc import HMC as HMC
     from credax.methods.lit import LIT as LIT
     from credax.methods.low_rank_vi import LowRankVI as LowRankVI
+    from credax.methods.mc_batch_norm import MCBatchNorm as MCBatchNorm
+    from credax.methods.mc_dropout import MCDropout as MCDropout
     from credax.methods.mean_field_vi import MeanFieldVI as MeanFieldVI
     from credax.methods.nuts import NUTS as NUTS
     from credax.methods.sghmc import SGHMC as SGHMC
@@ -95,6 +97,8 @@ __getattr__, __all__ = lazy_names(  # pyright: ignore[reportUnsupportedDunderAll
         "FunctionSVGD": "methods.function_svgd",
         "SWA": "methods.swa",
         "SWAG": "methods.swag",
+        "MCDropout": "methods.mc_dropout",
+        "MCBatchNorm": "methods.mc_batch_norm",
         "NUTS": "methods.nuts",
         "HMC": "methods.hmc",
         "FullCovarianceVI": "methods.full_covariance_vi",

@@ -83,13 +83,8 @@ class Population(eqx.Module):
         The result does not depend on ``batch_size`` (to rounding); by default it is at most 512 and
         smaller for many members or large inputs, which bounds the memory. ``key`` is not needed.
         """
-        x = self._check(x)
-        if batch_size is None:
-            entries = self.num_members * max(1, math.prod(self.input_shape))
-            batch_size = max(16, min(LARGEST_BATCH, BATCH_ENTRIES // entries))
-        if batch_size < 1:
-            raise InputError(f"batch_size is {batch_size}; it must be at least 1")
-        size = min(batch_size, len(x))
+        x = self.check(x)
+        size = min(self.batch_size(batch_size, self.num_members), len(x))
         parts = []
         for start in range(0, len(x), size):
             rows = x[start : start + size]
@@ -114,7 +109,17 @@ class Population(eqx.Module):
         template, build = read_population(path, problem, metadata, "population")
         return build(load_tree(path, template)[0])
 
-    def _check(self, x) -> np.ndarray:
+    def batch_size(self, asked: int | None, members: int) -> int:
+        """Rows to predict at once by so many members: what is asked for, or what memory allows."""
+        if asked is None:
+            entries = members * max(1, math.prod(self.input_shape))
+            return max(16, min(LARGEST_BATCH, BATCH_ENTRIES // entries))
+        if asked < 1:
+            raise InputError(f"batch_size is {asked}; it must be at least 1")
+        return asked
+
+    def check(self, x) -> np.ndarray:
+        """``x`` as an array, or one sentence why it cannot be predicted."""
         x = np.asarray(x)
         if x.shape[1:] != self.input_shape or x.ndim == 0:
             raise InputError(

@@ -15,6 +15,8 @@ from credax.methods.function_wgd import FunctionWGD
 from credax.methods.hmc import HMC
 from credax.methods.lit import LIT
 from credax.methods.low_rank_vi import LowRankVI
+from credax.methods.mc_batch_norm import MCBatchNorm
+from credax.methods.mc_dropout import MCDropout
 from credax.methods.mean_field_vi import MeanFieldVI
 from credax.methods.nuts import NUTS
 from credax.methods.sghmc import SGHMC
@@ -25,6 +27,7 @@ from credax.methods.svgd import SVGD
 from credax.methods.swa import SWA
 from credax.methods.swag import SWAG
 from credax.methods.weight_wgd import WeightWGD
+from credax.networks import MLP, Activation, Dense, Dropout, Sequential
 
 
 @dataclass(frozen=True)
@@ -34,9 +37,13 @@ class Row:
     record: Any
     larger: Any = None
     """The same method with more members, whose first members must equal the record's own."""
+    network: Any = None
+    """A network of two inputs and three outputs that has what the method needs."""
     slow: bool = False
     """Left to `make test-slow`; its dynamics is that of a method that is not."""
 
+
+DROPOUT = Sequential((Dense(8), Activation("relu"), Dropout(0.1), Dense(3)))
 
 ROWS = {
     "single": Row(Single(), DeepEnsemble(members=2)),
@@ -68,5 +75,14 @@ ROWS = {
         slow=True,
     ),
     "nuts": Row(NUTS(samples=5, warmup=60, depth=4, modes=2), slow=True),
+    "mc-dropout": Row(
+        MCDropout(samples=4, modes=2), MCDropout(samples=4, modes=3), DROPOUT, slow=True
+    ),
+    "mc-batch-norm": Row(
+        MCBatchNorm(samples=3, batch_size=8, modes=2),
+        MCBatchNorm(samples=3, batch_size=8, modes=3),
+        MLP((8,), outputs=3, norm="batch"),
+        slow=True,
+    ),
     "swag": Row(SWAG(modes=2, samples=3), SWAG(modes=3, samples=3)),
 }

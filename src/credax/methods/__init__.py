@@ -111,6 +111,16 @@ REGISTRY = {
         "NUTS",
         "the no-U-turn sampler on all rows (Hoffman and Gelman 2014)",
     ),
+    "mc-dropout": (
+        "credax.methods.mc_dropout",
+        "MCDropout",
+        "dropout that stays on (Gal and Ghahramani 2016)",
+    ),
+    "mc-batch-norm": (
+        "credax.methods.mc_batch_norm",
+        "MCBatchNorm",
+        "batch statistics of random minibatches (Teye et al. 2018)",
+    ),
 }
 
 

@@ -54,7 +54,8 @@ def effective_sample_size(samples: np.ndarray) -> np.ndarray:
 def diagnose(samples: Any) -> dict[str, float]:
     """Worst R-hat and effective sample size over the parameters of ``[chains, draws, ...]`` leaves.
 
-    At most 4096 parameters, evenly spread, are looked at; fewer than four draws say nothing.
+    Looked at are means and squared deviations (a chain on a periodic orbit has a good mean and a
+    bad variance) of at most 4096 parameters, evenly spread; fewer than four draws say nothing.
     """
     leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(samples)]
     chains, draws = leaves[0].shape[:2]
@@ -62,6 +63,7 @@ def diagnose(samples: Any) -> dict[str, float]:
         return {}
     flat = np.concatenate([leaf.reshape(chains, draws, -1) for leaf in leaves], axis=2)
     flat = flat[:, :, :: max(1, -(-flat.shape[2] // MOST_PARAMETERS))]
+    flat = np.concatenate([flat, np.square(flat - flat.mean((0, 1)))], axis=2)
     rhat, size = split_rhat(flat), effective_sample_size(flat)
     moved = np.isfinite(rhat)
     if not moved.any():

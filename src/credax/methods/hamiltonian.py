@@ -149,7 +149,12 @@ class Chain(eqx.Module):
 
     def _transition(self, key, chain, step_size, inverse_mass):
         kernel = _algorithm(self.algorithm).build_kernel()
-        options = dict(self.options)
+        options: dict[str, Any] = dict(self.options)
+        if "num_integration_steps" in options:
+            # A fixed length can be a period of the posterior, along which a chain goes nowhere.
+            key, length = jax.random.split(key)
+            longest = 2 * options["num_integration_steps"]
+            options["num_integration_steps"] = jax.random.randint(length, (), 1, longest)
         return kernel(key, chain, self.log_joint, step_size, inverse_mass, **options)
 
     def _adaptation(self):

@@ -13,10 +13,11 @@ class HMC(HamiltonianRecord):
     """Chains of Hamiltonian Monte Carlo on the posterior of all rows.
 
     ``p ~ N(0, M)``, then leapfrog steps ``p += ε/2 ∇log π; q += ε M⁻¹ p; p += ε/2 ∇log π``,
-    accepted with probability ``min(1, exp(-ΔH))``. Chains are modes; R-hat, effective sample size
-    and divergences are in the posterior's ``diagnostics``. ``epochs`` and ``batch_size`` of the
-    training are not used. Costs ``leapfrog_steps`` gradients of all rows a transition. Reference:
-    Neal, MCMC using Hamiltonian dynamics, 2011.
+    accepted with probability ``min(1, exp(-ΔH))``. The number of steps is drawn anew for each
+    trajectory: one fixed length can be a period of the posterior. Chains are modes; R-hat,
+    effective sample size and divergences are in the posterior's ``diagnostics``. ``epochs`` and
+    ``batch_size`` of the training are not used. Costs ``leapfrog_steps`` gradients of all rows a
+    transition. Reference: Neal, MCMC using Hamiltonian dynamics, 2011.
 
     >>> HMC().settings(__import__("credax").Training(), num_data=50).batch_size
     50
@@ -36,7 +37,7 @@ class HMC(HamiltonianRecord):
     acceptance: float = 0.8
     """Rate of acceptance that warm-up aims at."""
     leapfrog_steps: int = 20
-    """Steps of the leapfrog a transition."""
+    """Steps of the leapfrog a transition, on average: the length is drawn from 1 to 2 L - 1."""
     modes: int = 1
     """Independent chains, mixed uniformly."""
     around: Around = None

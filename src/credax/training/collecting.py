@@ -164,3 +164,15 @@ class Averaging(eqx.Module):
             kept = jax.tree.map(jnp.subtract, params, new_mean) if self.running else params
             ring = write(ring, kept, number % self.rank, due)
         return IterateMoments(new_count, new_mean, new_m2, ring)
+
+
+class Nothing(eqx.Module):
+    """Collects nothing: for methods that need of `Collecting` only its seed for later draws."""
+
+    def empty(self, variables: Variables) -> PyTree:
+        """Nothing."""
+        return ()
+
+    def add(self, collected: PyTree, variables: Variables, number: Array, due: Array) -> PyTree:
+        """Still nothing."""
+        return ()
