@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from credax import metrics as metrics
     from credax import networks as networks
     from credax import report as report
+    from credax import structure as structure
     from credax import training as training
     from credax.data import Dataset as Dataset
     from credax.data import Split as Split
@@ -125,6 +126,7 @@ __getattr__, __all__ = lazy_names(  # pyright: ignore[reportUnsupportedDunderAll
         "data": "data",
         "networks": "networks",
         "adapters": "adapters",
+        "structure": "structure",
         "training": "training",
         "methods": "methods",
         "metrics": "metrics",

@@ -57,7 +57,7 @@ class Job:
         classes = dataset.task == "classification"
         targets = dataset.num_classes if classes else dataset.num_targets
         network = networks.build(
-            task.network, likelihood.num_outputs(targets), **_options(task.network_options)
+            task.network, likelihood.num_outputs(targets), **network_options(task.network_options)
         )
         problem = Problem(network, likelihood, weight_decay=task.weight_decay)
         return cls(task, dataset, problem)
@@ -166,7 +166,8 @@ def _likelihood_name(task: Task, dataset: Dataset) -> Any:
     return "categorical" if dataset.task == "classification" else "heteroscedastic"
 
 
-def _options(given: tuple[str, ...]) -> dict[str, Any]:
+def network_options(given: tuple[str, ...]) -> dict[str, Any]:
+    """``name=value`` texts as keyword options."""
     options = {}
     for text in given:
         name, equals, value = text.partition("=")

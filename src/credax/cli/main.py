@@ -20,6 +20,7 @@ COMMANDS = {
     "pca": "principal components of a data set's inputs: credax pca DATA OUT.npz",
     "list": "list methods, datasets, networks, metrics or runs",
     "show": "what a run is and how far it is",
+    "show-structure": "the groups of hidden units of a network and their symmetries",
 }
 
 
@@ -54,7 +55,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if arguments[0] not in COMMANDS:
             raise unknown("command", arguments[0], COMMANDS)
         _keep_compiled_programs()
-        command = import_module(f"credax.cli.{arguments[0]}")
+        command = import_module(f"credax.cli.{arguments[0].replace('-', '_')}")
         command.run(arguments[1:])
     except (InputError, MissingExtra) as error:
         print(f"credax: error: {error}", file=sys.stderr)

@@ -1,0 +1,146 @@
+"""Numerical check of a traced structure: a random symmetry must leave random outputs alone."""
+
+import dataclasses
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from credax.files import tree_names
+from credax.network import Variables
+from credax.networks.convolution import using_implementation
+from credax.structure.groups import Structure
+from credax.structure.values import StructureError
+
+DOUBLE, SINGLE = 1e-10, 1e-4
+
+
+class SymmetryViolation(StructureError):
+    """A symmetry that the trace found does not leave the outputs alone."""
+
+
+def verify_structure(structure: Structure, network, variables, x, jaxpr: Any = None) -> Structure:
+    """The structure with its measured error; raises `SymmetryViolation` if it does not hold.
+
+    Random float64 variables and inputs, a random element of the whole group: the greatest change
+    of an output, over the greatest output, is at most 1e-10 (1e-4 where the network computes in
+    float32). With ``epsilon="ignore"`` the error is measured and not judged.
+    """
+    from credax.structure.symmetry import apply, random
+
+    tolerance = SINGLE if jaxpr is not None and _has_single(jaxpr.jaxpr) else DOUBLE
+    with jax.enable_x64(True), using_implementation("native"):
+        run = jax.jit(lambda v, a: network.apply(v, a, train=False)[0])
+        drawn, inputs, plain = _evaluation(structure, run, variables, x)
+
+        def error(groups=None) -> float:
+            element = random(structure, 1, 0.3, groups=groups)
+            moved = jax.tree.leaves(run(apply(structure, drawn, element), inputs))
+            scale = max(float(jnp.max(jnp.abs(a))) for a in plain)
+            return max(
+                float(jnp.max(jnp.abs(a - b))) / scale for a, b in zip(plain, moved, strict=True)
+            )
+
+        found = error() if structure.groups else 0.0
+        if found <= tolerance or structure.epsilon == "ignore":
+            return dataclasses.replace(structure, error=found)
+        for group in structure.groups:
+            alone = error((group.id,))
+            if not alone <= tolerance:
+                where = ", ".join(dict.fromkeys(o.path for o in group.occurrences))
+                raise SymmetryViolation(
+                    f"the symmetry of group {group.id} ({group.size} units, in {where}) changes "
+                    f"outputs by {alone:.1e} relative where {tolerance:.0e} is allowed; this is a "
+                    "defect of a rule, so pass on_unknown='pin' or report the network"
+                )
+    raise SymmetryViolation(
+        f"all symmetries together change outputs by {found:.1e} relative where {tolerance:.0e} is "
+        "allowed, though each alone does not; please report the network"
+    )
+
+
+def _has_single(jaxpr) -> bool:
+    """Whether any array of the computation is of lower precision than float64."""
+    return any(
+        getattr(v.aval, "dtype", None) in (jnp.float32, jnp.float16, jnp.bfloat16)
+        for equation in jaxpr.eqns
+        for v in equation.outvars
+    )
+
+
+def _evaluation(structure, run, variables, x):
+    """Variables, inputs and outputs to judge by: finite, and different for different rows."""
+    attempts = 6
+    for attempt in range(attempts):
+        drawn = draw_variables(structure, variables, seed=attempt, positive=attempt == 3)
+        if attempt == attempts - 1 and not _abstract(variables):
+            drawn = jax.tree.map(_double, variables)
+        inputs = _inputs(x, attempt)
+        outputs = jax.tree.leaves(run(drawn, inputs))
+        finite = all(bool(jnp.all(jnp.isfinite(a))) for a in outputs)
+        if finite and any(_varies(a) for a in outputs):
+            return drawn, inputs, outputs
+    raise SymmetryViolation(
+        "outputs are not finite, or the same for all rows, for random variables, so the symmetries "
+        "could not be checked; pass variables that are arrays, more rows in x, or verify=False"
+    )
+
+
+def _varies(outputs) -> bool:
+    """Whether rows differ (one row: entries differ), so that saturation cannot hide a mistake."""
+    axis = 0 if outputs.ndim and outputs.shape[0] > 1 else None
+    spread = jnp.max(outputs, axis) - jnp.min(outputs, axis)
+    return float(jnp.max(spread)) > 1e-3 * float(jnp.max(jnp.abs(outputs)))
+
+
+def _abstract(variables) -> bool:
+    return any(isinstance(leaf, jax.ShapeDtypeStruct) for leaf in jax.tree.leaves(variables))
+
+
+def _double(leaf):
+    if jnp.issubdtype(leaf.dtype, jnp.floating):
+        return np.asarray(leaf, np.float64)
+    return leaf
+
+
+def draw_variables(
+    structure: Structure, variables, seed: int = 0, positive: bool = False
+) -> Variables:
+    """Random variables in float64: normal kernels over the root of their fan-in, the rest mixed.
+
+    Running variances are positive; scales and biases take both signs. Numbers that are not
+    floating-point, and counters without axes, stay.
+    """
+    generator = np.random.default_rng(seed)
+    variances = {variance for _, variance in structure.pairs}
+    drawn = []
+    for name, leaf in zip(tree_names(variables), jax.tree.leaves(variables), strict=True):
+        if not jnp.issubdtype(leaf.dtype, jnp.floating) or leaf.shape == ():
+            given = not isinstance(leaf, jax.ShapeDtypeStruct)
+            drawn.append(_double(leaf) if given else jnp.ones(leaf.shape, leaf.dtype))
+            continue
+        axes = structure.axes[name]
+        noise = generator.standard_normal(leaf.shape)
+        read = name in structure.contractions
+        fan = np.prod([a.size for a in axes if a.role in ("input", "window")]) if read else 1
+        array = noise / np.sqrt(fan) if read else 0.5 * noise + 0.7 * np.sign(noise)
+        if name in variances or positive or (name.startswith("state/") and "var" in name):
+            array = 0.5 + np.abs(noise)
+        drawn.append(array)
+    return jax.tree.unflatten(jax.tree.structure(variables), drawn)
+
+
+def _inputs(x, seed: int):
+    generator = np.random.default_rng(seed + 100)
+
+    def draw(leaf):
+        rows = min(leaf.shape[0], 4) if leaf.shape else 0
+        shape = (rows, *leaf.shape[1:]) if leaf.shape else ()
+        if jnp.issubdtype(leaf.dtype, jnp.floating):
+            return generator.standard_normal(shape)
+        return (
+            jnp.zeros(shape, leaf.dtype) if isinstance(leaf, jax.ShapeDtypeStruct) else leaf[:rows]
+        )
+
+    return jax.tree.map(draw, x)
