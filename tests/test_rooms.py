@@ -8,11 +8,11 @@ import pytest
 SOURCE = Path(__file__).parent.parent / "src" / "credax"
 # From the top of the house down. A room may import from its own floor and the floors above it.
 FLOORS = [
-    {"errors", "lazy"},
+    {"errors", "lazy", "phases"},
     {"standardise", "files", "network", "prediction"},
     {"likelihood", "prior"},
     {"problem"},
-    {"posterior"},
+    {"posterior", "batch_statistics", "laws", "gaussian_posterior", "dropout_posterior"},
     {"networks", "adapters"},
     {"data"},
     {"groups", "structure"},

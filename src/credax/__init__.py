@@ -22,18 +22,34 @@ if TYPE_CHECKING:
     from credax.data import Dataset as Dataset
     from credax.data import Split as Split
     from credax.errors import InputError as InputError
+    from credax.gaussian_posterior import GaussianPosterior as GaussianPosterior
     from credax.likelihood import Bernoulli as Bernoulli
     from credax.likelihood import Categorical as Categorical
     from credax.likelihood import Gaussian as Gaussian
     from credax.likelihood import HeteroscedasticGaussian as HeteroscedasticGaussian
+    from credax.methods.checkpoint_ensemble import CheckpointEnsemble as CheckpointEnsemble
+    from credax.methods.cyclical_sgmcmc import CyclicalSGMCMC as CyclicalSGMCMC
     from credax.methods.deep_ensemble import DeepEnsemble as DeepEnsemble
+    from credax.methods.fast_geometric import FastGeometric as FastGeometric
     from credax.methods.feature_wgd import FeatureWGD as FeatureWGD
     from credax.methods.forde import FoRDE as FoRDE
+    from credax.methods.full_covariance_vi import FullCovarianceVI as FullCovarianceVI
     from credax.methods.function_svgd import FunctionSVGD as FunctionSVGD
     from credax.methods.function_wgd import FunctionWGD as FunctionWGD
+    from credax.methods.hmc import HMC as HMC
     from credax.methods.lit import LIT as LIT
+    from credax.methods.low_rank_vi import LowRankVI as LowRankVI
+    from credax.methods.mc_batch_norm import MCBatchNorm as MCBatchNorm
+    from credax.methods.mc_dropout import MCDropout as MCDropout
+    from credax.methods.mean_field_vi import MeanFieldVI as MeanFieldVI
+    from credax.methods.nuts import NUTS as NUTS
+    from credax.methods.sghmc import SGHMC as SGHMC
+    from credax.methods.sgld import SGLD as SGLD
     from credax.methods.single import Single as Single
+    from credax.methods.snapshot_ensemble import SnapshotEnsemble as SnapshotEnsemble
     from credax.methods.svgd import SVGD as SVGD
+    from credax.methods.swa import SWA as SWA
+    from credax.methods.swag import SWAG as SWAG
     from credax.methods.weight_wgd import WeightWGD as WeightWGD
     from credax.metrics import evaluate as evaluate
     from credax.network import FunctionNetwork as FunctionNetwork
@@ -82,11 +98,27 @@ __getattr__, __all__ = lazy_names(  # pyright: ignore[reportUnsupportedDunderAll
         "SVGD": "methods.svgd",
         "FunctionWGD": "methods.function_wgd",
         "FunctionSVGD": "methods.function_svgd",
+        "SWA": "methods.swa",
+        "SWAG": "methods.swag",
+        "MCDropout": "methods.mc_dropout",
+        "MCBatchNorm": "methods.mc_batch_norm",
+        "NUTS": "methods.nuts",
+        "HMC": "methods.hmc",
+        "FullCovarianceVI": "methods.full_covariance_vi",
+        "LowRankVI": "methods.low_rank_vi",
+        "MeanFieldVI": "methods.mean_field_vi",
+        "SnapshotEnsemble": "methods.snapshot_ensemble",
+        "SGLD": "methods.sgld",
+        "SGHMC": "methods.sghmc",
+        "FastGeometric": "methods.fast_geometric",
+        "CyclicalSGMCMC": "methods.cyclical_sgmcmc",
+        "CheckpointEnsemble": "methods.checkpoint_ensemble",
         "Training": "training.config",
         "fit": "training.loop",
         "MemberDiverged": "training.loop",
         "Posterior": "posterior",
         "Population": "posterior",
+        "GaussianPosterior": "gaussian_posterior",
         "combine": "posterior",
         "Prediction": "prediction",
         "ClassPrediction": "prediction",

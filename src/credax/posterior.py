@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
@@ -55,6 +56,8 @@ class Population(eqx.Module):
     indices: tuple[int, ...]
     input_shape: tuple[int, ...]
     input_dtype: str = "float32"
+    diagnostics: dict[str, Any] = dataclasses.field(default_factory=dict)
+    """What the fit reported about itself, such as R-hat of chains: numbers by name."""
 
     @property
     def num_members(self) -> int:
@@ -80,13 +83,8 @@ class Population(eqx.Module):
         The result does not depend on ``batch_size`` (to rounding); by default it is at most 512 and
         smaller for many members or large inputs, which bounds the memory. ``key`` is not needed.
         """
-        x = self._check(x)
-        if batch_size is None:
-            entries = self.num_members * max(1, math.prod(self.input_shape))
-            batch_size = max(16, min(LARGEST_BATCH, BATCH_ENTRIES // entries))
-        if batch_size < 1:
-            raise InputError(f"batch_size is {batch_size}; it must be at least 1")
-        size = min(batch_size, len(x))
+        x = self.check(x)
+        size = min(self.batch_size(batch_size, self.num_members), len(x))
         parts = []
         for start in range(0, len(x), size):
             rows = x[start : start + size]
@@ -102,35 +100,26 @@ class Population(eqx.Module):
 
     def save(self, path: str | Path) -> None:
         """Keep the members in one safetensors file (equal members give equal bytes)."""
-        units = {"inputs": self.problem.inputs, "targets": self.problem.targets}
-        metadata = {
-            "kind": "population",
-            "members": list(self.indices),
-            "input_shape": list(self.input_shape),
-            "input_dtype": self.input_dtype,
-            "units": {name: unit and unit.to_lists() for name, unit in units.items()},
-        }
-        save_tree(path, self.variables, metadata)
+        save_tree(path, self.variables, describe_population(self, "population"))
 
     @classmethod
     def load(cls, path: str | Path, problem: Problem) -> "Population":
         """Read what `save` wrote; ``problem`` has the network and likelihood it was trained on."""
         metadata = read_header(path)["metadata"]
-        if metadata.get("kind") != "population":
-            raise InputError(
-                f"{path} does not hold a population; it holds {metadata.get('kind')!r}"
-            )
-        units = {name: unit and Standardise(**unit) for name, unit in metadata["units"].items()}
-        problem = problem.with_units(**units)
-        shape, dtype = tuple(metadata["input_shape"]), metadata["input_dtype"]
-        example = jax.ShapeDtypeStruct((1, *shape), dtype)
-        keys = jax.eval_shape(lambda: jax.random.split(jax.random.key(0), len(metadata["members"])))
-        template = jax.eval_shape(jax.vmap(lambda key: problem.init(key, example)), keys)
-        variables, _ = load_tree(path, template)
-        variables = jax.tree.map(jnp.asarray, variables)
-        return cls(problem, variables, tuple(metadata["members"]), shape, dtype)
+        template, build = read_population(path, problem, metadata, "population")
+        return build(load_tree(path, template)[0])
 
-    def _check(self, x) -> np.ndarray:
+    def batch_size(self, asked: int | None, members: int) -> int:
+        """Rows to predict at once by so many members: what is asked for, or what memory allows."""
+        if asked is None:
+            entries = members * max(1, math.prod(self.input_shape))
+            return max(16, min(LARGEST_BATCH, BATCH_ENTRIES // entries))
+        if asked < 1:
+            raise InputError(f"batch_size is {asked}; it must be at least 1")
+        return asked
+
+    def check(self, x) -> np.ndarray:
+        """``x`` as an array, or one sentence why it cannot be predicted."""
         x = np.asarray(x)
         if x.shape[1:] != self.input_shape or x.ndim == 0:
             raise InputError(
@@ -143,13 +132,52 @@ class Population(eqx.Module):
         return x
 
 
+def describe_population(members: Population, kind: str) -> dict[str, Any]:
+    """What a file says of a population beside its arrays."""
+    units = {"inputs": members.problem.inputs, "targets": members.problem.targets}
+    metadata = {
+        "kind": kind,
+        "members": list(members.indices),
+        "input_shape": list(members.input_shape),
+        "input_dtype": members.input_dtype,
+        "units": {name: unit and unit.to_lists() for name, unit in units.items()},
+    }
+    return metadata | ({"diagnostics": members.diagnostics} if members.diagnostics else {})
+
+
+def read_population(
+    path: str | Path, problem: Problem, metadata: dict[str, Any], kind: str
+) -> tuple[Variables, Callable[[Variables], Population]]:
+    """Shapes of the members in a file, and what makes a population of their variables."""
+    if metadata.get("kind") != kind:
+        raise InputError(f"{path} does not hold a {kind}; it holds {metadata.get('kind')!r}")
+    units = {name: unit and Standardise(**unit) for name, unit in metadata["units"].items()}
+    problem = problem.with_units(**units)
+    indices, shape = tuple(metadata["members"]), tuple(metadata["input_shape"])
+    dtype, diagnostics = metadata["input_dtype"], metadata.get("diagnostics", {})
+    example = jax.ShapeDtypeStruct((1, *shape), dtype)
+    keys = jax.eval_shape(lambda: jax.random.split(jax.random.key(0), len(indices)))
+    template = jax.eval_shape(jax.vmap(lambda key: problem.init(key, example)), keys)
+
+    def build(variables: Variables) -> Population:
+        variables = jax.tree.map(jnp.asarray, variables)
+        return Population(problem, variables, indices, shape, dtype, diagnostics)
+
+    return template, build
+
+
 def population(
-    problem: Problem, variables: Variables, x: np.ndarray, indices: tuple[int, ...] | None = None
+    problem: Problem,
+    variables: Variables,
+    x: np.ndarray,
+    indices: tuple[int, ...] | None = None,
+    diagnostics: dict[str, Any] | None = None,
 ) -> Population:
     """A `Population` from stacked variables and an array shaped like the raw inputs."""
     members = len(jax.tree.leaves(variables)[0])
     indices = tuple(range(members)) if indices is None else indices
-    return Population(problem, variables, indices, tuple(x.shape[1:]), str(np.asarray(x[:0]).dtype))
+    dtype = str(np.asarray(x[:0]).dtype)
+    return Population(problem, variables, indices, tuple(x.shape[1:]), dtype, diagnostics or {})
 
 
 def combine(populations: "list[Any]") -> Population:

@@ -284,3 +284,21 @@ def test_sigkill_at_a_random_moment_changes_no_byte(work):
     whole = (work / "whole" / "members.safetensors").read_bytes()
     moment = random.Random(os.getpid()).uniform(0, 0.5)
     assert _killed_and_resumed(work / "cut", arguments, moment) == whole
+
+
+def test_show_structure_prints_groups_and_axes(capsys):
+    code, out, _ = run(
+        capsys, "show-structure", "cnn", "--input", "8,8,3", "--network-options", "channels=(4,6)"
+    )
+    assert code == 0
+    assert "3 groups of hidden units" in out
+    assert "group 0: 4 units, 1 scaling" in out
+    assert (
+        "params/1_conv/kernel  3 window × 3 window × 4 (group 0) input × 6 (group 1) output" in out
+    )
+    code, out, _ = run(capsys, "show-structure", "mlp", "--json", "--no-verify")
+    assert code == 0
+    assert [group["units"] for group in json.loads(out)["groups"]] == [64, 64]
+    code, _, error = run(capsys, "show-structure", "mlp", "--input", "8,x")
+    assert code == 2
+    assert "32,32,3" in error

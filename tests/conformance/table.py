@@ -3,15 +3,31 @@
 from dataclasses import dataclass
 from typing import Any
 
+from credax.methods.checkpoint_ensemble import CheckpointEnsemble
+from credax.methods.cyclical_sgmcmc import CyclicalSGMCMC
 from credax.methods.deep_ensemble import DeepEnsemble
+from credax.methods.fast_geometric import FastGeometric
 from credax.methods.feature_wgd import FeatureWGD
 from credax.methods.forde import FoRDE
+from credax.methods.full_covariance_vi import FullCovarianceVI
 from credax.methods.function_svgd import FunctionSVGD
 from credax.methods.function_wgd import FunctionWGD
+from credax.methods.hmc import HMC
 from credax.methods.lit import LIT
+from credax.methods.low_rank_vi import LowRankVI
+from credax.methods.mc_batch_norm import MCBatchNorm
+from credax.methods.mc_dropout import MCDropout
+from credax.methods.mean_field_vi import MeanFieldVI
+from credax.methods.nuts import NUTS
+from credax.methods.sghmc import SGHMC
+from credax.methods.sgld import SGLD
 from credax.methods.single import Single
+from credax.methods.snapshot_ensemble import SnapshotEnsemble
 from credax.methods.svgd import SVGD
+from credax.methods.swa import SWA
+from credax.methods.swag import SWAG
 from credax.methods.weight_wgd import WeightWGD
+from credax.networks import MLP, Activation, Dense, Dropout, Sequential
 
 
 @dataclass(frozen=True)
@@ -21,9 +37,13 @@ class Row:
     record: Any
     larger: Any = None
     """The same method with more members, whose first members must equal the record's own."""
+    network: Any = None
+    """A network of two inputs and three outputs that has what the method needs."""
     slow: bool = False
     """Left to `make test-slow`; its dynamics is that of a method that is not."""
 
+
+DROPOUT = Sequential((Dense(8), Activation("relu"), Dropout(0.1), Dense(3)))
 
 ROWS = {
     "single": Row(Single(), DeepEnsemble(members=2)),
@@ -35,4 +55,34 @@ ROWS = {
     "svgd": Row(SVGD(members=4), slow=True),
     "function-wgd": Row(FunctionWGD(members=4), slow=True),
     "function-svgd": Row(FunctionSVGD(members=4), slow=True),
+    "swa": Row(SWA(modes=2, start=0.5), SWA(modes=3, start=0.5), slow=True),
+    "snapshot-ensemble": Row(SnapshotEnsemble(members=3, modes=2), slow=True),
+    "checkpoint-ensemble": Row(
+        CheckpointEnsemble(members=2, modes=2), CheckpointEnsemble(members=2, modes=3), slow=True
+    ),
+    "fast-geometric": Row(FastGeometric(members=2, start=0.4, modes=2), slow=True),
+    "sgld": Row(SGLD(samples=3, modes=2), SGLD(samples=3, modes=3), slow=True),
+    "sghmc": Row(SGHMC(samples=3, modes=2), SGHMC(samples=3, modes=3)),
+    "cyclical-sgmcmc": Row(
+        CyclicalSGMCMC(cycles=2, samples=2, exploration=0.5, modes=2), slow=True
+    ),
+    "mean-field-vi": Row(MeanFieldVI(samples=3, modes=2), MeanFieldVI(samples=3, modes=3)),
+    "low-rank-vi": Row(LowRankVI(rank=2, samples=3, modes=2), slow=True),
+    "full-covariance-vi": Row(FullCovarianceVI(samples=3, modes=2), slow=True),
+    "hmc": Row(
+        HMC(samples=5, warmup=60, leapfrog_steps=5, step_size=0.05, modes=2),
+        HMC(samples=5, warmup=60, leapfrog_steps=5, step_size=0.05, modes=3),
+        slow=True,
+    ),
+    "nuts": Row(NUTS(samples=5, warmup=60, depth=4, modes=2), slow=True),
+    "mc-dropout": Row(
+        MCDropout(samples=4, modes=2), MCDropout(samples=4, modes=3), DROPOUT, slow=True
+    ),
+    "mc-batch-norm": Row(
+        MCBatchNorm(samples=3, batch_size=8, modes=2),
+        MCBatchNorm(samples=3, batch_size=8, modes=3),
+        MLP((8,), outputs=3, norm="batch"),
+        slow=True,
+    ),
+    "swag": Row(SWAG(modes=2, samples=3), SWAG(modes=3, samples=3)),
 }

@@ -60,9 +60,9 @@ def test_a_chain_of_numbers():
     trace gives axes of size 1 no group."""
     first, second = (0, 0), (1, 0)
     terms = [
-        Term(np.array([[4.0]]), [(first, 1.0, (1,))]),
-        Term(np.array([[[9.0]]]), [(second, 1.0, (1,)), (first, -1.0, (2,))]),
-        Term(np.array([[0.25]]), [(second, -1.0, (1,))]),
+        Term(np.array([[4.0]]), [(first, 1.0, (0,))]),
+        Term(np.array([[[9.0]]]), [(second, 1.0, (0,)), (first, -1.0, (1,))]),
+        Term(np.array([[0.25]]), [(second, -1.0, (0,))]),
     ]
     found = solve(Problem(1, {first: (1,), second: (1,)}, terms), 1e-12, 100)
     assert found.value[0] == pytest.approx(6.240251469155712, rel=1e-13)

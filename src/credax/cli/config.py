@@ -151,6 +151,7 @@ def task_from_json(content: dict[str, Any], path: Path) -> Task:
         values = dict(content["task"])
         training = dict(values.pop("training"))
         training["milestones"] = tuple(training["milestones"])
+        training["cycle_ratios"] = tuple(training.get("cycle_ratios", (1.0, 0.01)))
         training["augment"] = tuple(training["augment"])
         values["network_options"] = tuple(values["network_options"])
         return Task(**values, training=Training(**training))

@@ -46,6 +46,81 @@ REGISTRY = {
         "FunctionSVGD",
         "Stein direction in function space (Wang et al. 2019)",
     ),
+    "swa": (
+        "credax.methods.swa",
+        "SWA",
+        "mean of one network's late iterates (Izmailov et al. 2018)",
+    ),
+    "swag": (
+        "credax.methods.swag",
+        "SWAG",
+        "Gaussian from the moments of late iterates (Maddox et al. 2019)",
+    ),
+    "snapshot-ensemble": (
+        "credax.methods.snapshot_ensemble",
+        "SnapshotEnsemble",
+        "networks at the ends of rate cycles (Huang et al. 2017)",
+    ),
+    "checkpoint-ensemble": (
+        "credax.methods.checkpoint_ensemble",
+        "CheckpointEnsemble",
+        "networks of the last or best epochs (Chen et al. 2017)",
+    ),
+    "fast-geometric": (
+        "credax.methods.fast_geometric",
+        "FastGeometric",
+        "networks at the low points of short cycles (Garipov et al. 2018)",
+    ),
+    "sgld": (
+        "credax.methods.sgld",
+        "SGLD",
+        "Langevin dynamics, plain or preconditioned (Welling and Teh 2011)",
+    ),
+    "sghmc": (
+        "credax.methods.sghmc",
+        "SGHMC",
+        "Langevin dynamics with momentum (Chen et al. 2014)",
+    ),
+    "cyclical-sgmcmc": (
+        "credax.methods.cyclical_sgmcmc",
+        "CyclicalSGMCMC",
+        "cycles of exploration and sampling (Zhang et al. 2020)",
+    ),
+    "mean-field-vi": (
+        "credax.methods.mean_field_vi",
+        "MeanFieldVI",
+        "an independent Gaussian a weight, Bayes by backprop (Blundell et al. 2015)",
+    ),
+    "low-rank-vi": (
+        "credax.methods.low_rank_vi",
+        "LowRankVI",
+        "a Gaussian with a factor covariance (Ong et al. 2018)",
+    ),
+    "full-covariance-vi": (
+        "credax.methods.full_covariance_vi",
+        "FullCovarianceVI",
+        "a Gaussian with any covariance, for small networks",
+    ),
+    "hmc": (
+        "credax.methods.hmc",
+        "HMC",
+        "Hamiltonian Monte Carlo on all rows (Neal 2011)",
+    ),
+    "nuts": (
+        "credax.methods.nuts",
+        "NUTS",
+        "the no-U-turn sampler on all rows (Hoffman and Gelman 2014)",
+    ),
+    "mc-dropout": (
+        "credax.methods.mc_dropout",
+        "MCDropout",
+        "dropout that stays on (Gal and Ghahramani 2016)",
+    ),
+    "mc-batch-norm": (
+        "credax.methods.mc_batch_norm",
+        "MCBatchNorm",
+        "batch statistics of random minibatches (Teye et al. 2018)",
+    ),
 }
 
 

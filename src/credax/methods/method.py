@@ -15,7 +15,11 @@ from credax.training.dynamics import Dynamics
 
 
 class Method(Protocol):
-    """A record of hyper-parameters: a frozen dataclass, so that it is also flags and JSON."""
+    """A record of hyper-parameters: a frozen dataclass, so that it is also flags and JSON.
+
+    A method that decides part of the training itself (a snapshot ensemble its cyclic rate, HMC its
+    full batch) also has ``settings(training, num_data) -> Training``, which `fit` asks first.
+    """
 
     name: ClassVar[str]
     """As on the command line."""

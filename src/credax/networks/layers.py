@@ -12,6 +12,7 @@ from credax.errors import InputError, unknown
 from credax.network import Variables
 from credax.networks import initialisers
 from credax.networks.initialisers import float_dtype
+from credax.phases import dropping
 
 Parameterisation = Literal["standard", "ntk"]
 
@@ -141,7 +142,7 @@ class Dropout:
 
     def apply(self, variables, x, *, key=None, train=False):
         """The thinned ``x`` in training; needs ``key`` there."""
-        if not train or self.rate == 0:
+        if not dropping(train) or self.rate == 0:
             return x, variables.state
         if key is None:
             raise InputError("key is None; dropout in training needs a key, so pass key=")

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 from credax.errors import InputError
 from credax.network import Variables
 from credax.networks.initialisers import float_dtype
+from credax.phases import normalising
 
 
 @jax.tree_util.register_static
@@ -41,7 +42,7 @@ class BatchNorm:
     def apply(self, variables, x, *, key=None, train=False):
         """The normalised batch and, in training, the moved averages."""
         params, state = variables
-        if not train:
+        if not normalising(train):
             return self._standardise(params, x, state["mean"], state["variance"]), state
         outputs, mean, variance = _batch_normalised(x, params["scale"], params["shift"], self.eps)
         weight = self.decay * state["weight"] + (1 - self.decay)

@@ -302,7 +302,7 @@ def _without_contained(rows: dict, bases: dict) -> dict:
         span = [_by_path(row) for row in above]
         result = []
         for row in own:
-            columns = sorted({path for r in [*span, _by_path(row)] for path in r})
+            columns = sorted({path for r in [*span, _by_path(row)] for path in r}, key=str)
             grown = reduced([*span, _by_path(row)], columns)
             if len(grown) > len(reduced(span, columns)):
                 result.append(row)

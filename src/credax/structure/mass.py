@@ -165,7 +165,8 @@ def _refuse_degenerate(structure: Structure, biases: bool) -> None:
 
 def _element(structure: Structure, members: int, logs: dict[Variable, np.ndarray]) -> Element:
     still = identity(structure, members)
-    return Element(still.permutations, {**still.log_scales, **logs}, structure)
+    first = {name: np.moveaxis(value, -1, 0) for name, value in logs.items()}
+    return Element(still.permutations, {**still.log_scales, **first}, structure)
 
 
 def _problem(structure: Structure, arrays: Arrays, biases: bool, hold) -> Problem:
@@ -200,6 +201,6 @@ def _term(structure: Structure, view: View, shapes) -> Term:
     kept = sorted({axis for _, _, axes in uses for axis in axes})
     first = view.axis(MEMBERS)
     gone = tuple(i for i in range(view.array.ndim) if i not in kept and i != first)
-    squares = view.array.sum(gone)
-    number = {axis: i + 1 for i, axis in enumerate(kept)}
+    squares = np.ascontiguousarray(np.moveaxis(view.array.sum(gone), 0, -1))
+    number = {axis: i for i, axis in enumerate(kept)}
     return Term(squares, [(name, e, tuple(number[a] for a in axes)) for name, e, axes in uses])

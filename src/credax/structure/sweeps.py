@@ -1,6 +1,10 @@
-"""The solver of least mass: closed-form sweeps, a step over layers, and a certificate."""
+"""The solver of least mass: closed-form sweeps, a step over layers, Newton's method, a certificate.
 
-from dataclasses import dataclass
+Members are the last axis of every array here: sums over units then run over whole rows of members,
+which is what makes thousands of small networks fast.
+"""
+
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
@@ -12,19 +16,18 @@ Logs = dict[Variable, np.ndarray]
 
 
 class Term(NamedTuple):
-    """Squares ``[members, axes...]`` and the variables on them: (name, exponent, axes)."""
+    """Squares ``[axes..., members]`` and the variables on them: (name, exponent, axes)."""
 
     squares: np.ndarray
     uses: list[tuple[Variable, float, tuple[int, ...]]]
 
     def spread(self, value: np.ndarray, axes: tuple[int, ...]) -> np.ndarray:
-        """A variable ``[members, base..., units]`` with its axes where the term has them."""
-        targets = (0, *axes)
-        order = sorted(range(len(targets)), key=targets.__getitem__)
-        shape = [1] * self.squares.ndim
-        for target, size in zip(targets, value.shape, strict=True):
-            shape[target] = size
-        return value.transpose(order).reshape(shape)
+        """A variable ``[base..., units, members]`` with its axes where the term has them."""
+        order = sorted(range(len(axes)), key=axes.__getitem__)
+        shape = [1] * (self.squares.ndim - 1)
+        for axis, size in zip(axes, value.shape, strict=False):
+            shape[axis] = size
+        return value.transpose([*order, len(axes)]).reshape(*shape, value.shape[-1])
 
     def field(self, logs: Logs):
         """``Σ e ℓ`` at every entry."""
@@ -35,14 +38,14 @@ class Term(NamedTuple):
 
     def gathered(self, entries: np.ndarray, axes: tuple[int, ...]) -> np.ndarray:
         """Entries summed over all axes but a variable's, in that variable's order."""
+        gone = tuple(i for i in range(entries.ndim - 1) if i not in axes)
+        summed = entries.sum(gone) if gone else entries
         kept = sorted(axes)
-        gone = tuple(i for i in range(1, entries.ndim) if i not in kept)
-        summed = entries.sum(gone)
-        return summed.transpose([0, *(1 + kept.index(axis) for axis in axes)])
+        return summed.transpose([*(kept.index(axis) for axis in axes), len(axes)])
 
 
 class Solution(NamedTuple):
-    """What the sweeps found."""
+    """What the sweeps found; ``value``, ``lower_bound`` and ``imbalance`` are ``[members]``."""
 
     value: np.ndarray
     lower_bound: np.ndarray
@@ -58,28 +61,33 @@ class Problem:
     members: int
     shapes: dict[Variable, tuple[int, ...]]
     terms: list[Term]
+    touched: dict[Variable, list[tuple[int, float, tuple[int, ...]]]] = field(init=False)
+
+    def __post_init__(self):
+        self.touched = {name: [] for name in self.shapes}
+        for number, term in enumerate(self.terms):
+            for name, exponent, axes in term.uses:
+                self.touched[name].append((number, exponent, axes))
 
     def zeros(self) -> Logs:
         """Logarithms of no scaling."""
-        return {name: np.zeros((self.members, *shape)) for name, shape in self.shapes.items()}
+        return {name: np.zeros((*shape, self.members)) for name, shape in self.shapes.items()}
 
     def masses(self, logs: Logs) -> list[np.ndarray]:
         """Every entry's mass after scaling."""
         return [t.squares * np.exp(2 * t.field(logs)) if t.uses else t.squares for t in self.terms]
 
-    def total(self, masses: list[np.ndarray]) -> np.ndarray:
-        """The mass of each member."""
-        flat = [mass.reshape(self.members, -1).sum(-1) for mass in masses]
+    def total(self, entries: list[np.ndarray]) -> np.ndarray:
+        """The sum over everything but members."""
+        flat = [entry.reshape(-1, self.members).sum(0) for entry in entries]
         return np.sum(flat, 0) if flat else np.zeros(self.members)
 
     def by_exponent(self, name: Variable, masses) -> dict[float, np.ndarray]:
         """The mass at each unit of a variable, by the power in which it stands."""
         found: dict[float, np.ndarray] = {}
-        for term, mass in zip(self.terms, masses, strict=True):
-            for other, exponent, axes in term.uses:
-                if other == name:
-                    here = term.gathered(mass, axes)
-                    found[exponent] = found[exponent] + here if exponent in found else here
+        for number, exponent, axes in self.touched[name]:
+            here = self.terms[number].gathered(masses[number], axes)
+            found[exponent] = found[exponent] + here if exponent in found else here
         return found
 
     def gradient(self, masses) -> Logs:
@@ -87,34 +95,42 @@ class Problem:
         result = {}
         for name in self.shapes:
             parts = self.by_exponent(name, masses)
-            result[name] = np.sum([e * mass for e, mass in parts.items()], axis=0)
+            result[name] = sum(e * mass for e, mass in parts.items())
         return result
 
     def imbalance(self, masses) -> np.ndarray:
         """``Σ|in - out| / mass``."""
         total = self.total(masses)
-        parts = [
-            np.abs(g).reshape(self.members, -1).sum(-1) for g in self.gradient(masses).values()
-        ]
-        return np.sum(parts, 0) / np.where(total > 0, total, 1) if parts else 0 * total
+        unequal = self.total([np.abs(value) for value in self.gradient(masses).values()])
+        return unequal / np.where(total > 0, total, 1)
+
+    def moved(self, masses, name: Variable, step: np.ndarray) -> list[np.ndarray]:
+        """The masses after one more step of one variable."""
+        masses, factors = list(masses), {}
+        for number, exponent, axes in self.touched[name]:
+            if exponent not in factors:
+                factors[exponent] = np.exp(2 * exponent * step)
+            masses[number] = masses[number] * self.terms[number].spread(factors[exponent], axes)
+        return masses
 
     def prune(self) -> tuple[np.ndarray, list[int]]:
         """Leave out units with mass on one side only, again and again; how many, and where."""
         count, names = np.zeros(self.members, int), set()
         changed = True
         while changed:
-            changed, masses = False, [term.squares for term in self.terms]
+            changed = False
             for name in self.shapes:
-                parts = self.by_exponent(name, masses)
-                rising = np.sum([m for e, m in parts.items() if e > 0], axis=0)
-                falling = np.sum([m for e, m in parts.items() if e < 0], axis=0)
-                dead = (rising > 0) != (falling > 0)
+                parts = self.by_exponent(name, [term.squares for term in self.terms])
+                rising = sum(m for e, m in parts.items() if e > 0)
+                falling = sum(m for e, m in parts.items() if e < 0)
+                dead = np.broadcast_to(
+                    (rising > 0) != (falling > 0), (*self.shapes[name], self.members)
+                )  # pyright: ignore
                 if np.any(dead):
                     changed = True
-                    count += dead.reshape(self.members, -1).sum(-1)
+                    count += dead.reshape(-1, self.members).sum(0)
                     names.add(name[0])
                     self.terms = [_without(term, name, dead) for term in self.terms]
-                    masses = [term.squares for term in self.terms]
         return count, sorted(names)
 
 
@@ -130,17 +146,21 @@ def solve(problem: Problem, tolerance: float, most_sweeps: int) -> Solution:
     """Sweep until nearly balanced, finish by Newton, certify; an error where that fails."""
     logs, names = problem.zeros(), list(problem.shapes)
     halved = {name for term in problem.terms for name in _twice(term)}
-    unequal = problem.imbalance(problem.masses(logs))
+    masses = problem.masses(logs)
+    unequal = problem.imbalance(masses)
     for sweeps in range(most_sweeps + 1):
-        unequal = problem.imbalance(problem.masses(logs))
-        if np.all(unequal <= 1e-5):
+        if np.all(unequal <= 1e-4):
             found = _finish(problem, logs, sweeps)
             if np.all(found.value - found.lower_bound <= tolerance * found.value):
                 return found
         for name in [*names, *reversed(names[:-1])]:
-            step = _unit_step(problem.by_exponent(name, problem.masses(logs)))
-            logs[name] = logs[name] + (0.5 * step if name in halved else step)
-        logs = _layer_step(problem, logs)
+            step = _unit_step(problem.by_exponent(name, masses))
+            step = 0.5 * step if name in halved else step
+            logs[name] = logs[name] + step
+            masses = problem.moved(masses, name, step)
+        logs = _layer_step(problem, logs, masses, 5 if sweeps == 0 else 1)
+        masses = problem.masses(logs)
+        unequal = problem.imbalance(masses)
     raise InputError(
         f"the least mass was not reached in {most_sweeps} sweeps (imbalance {unequal.max():.1e}); "
         "pass a larger most_sweeps"
@@ -149,18 +169,18 @@ def solve(problem: Problem, tolerance: float, most_sweeps: int) -> Solution:
 
 def _finish(problem: Problem, logs: Logs, sweeps: int) -> Solution:
     """Newton's method from near the optimum: the error is squared at every step."""
-    unequal = problem.imbalance(problem.masses(logs))
-    for _ in range(3):
-        masses = problem.masses(logs)
-        step = _potential(problem, masses)
-        closer = {name: logs[name] + 0.5 * step[name] for name in logs}
-        new = problem.imbalance(problem.masses(closer))
-        if not np.all(new <= unequal):
-            break
-        logs, unequal = closer, new
+    masses = problem.masses(logs)
+    unequal = problem.imbalance(masses)
+    for _ in range(4):
         if np.all(unequal <= 1e-13):
             break
-    masses = problem.masses(logs)
+        step = _potential(problem, masses)
+        closer = {name: logs[name] + 0.5 * step[name] for name in logs}
+        new_masses = problem.masses(closer)
+        new = problem.imbalance(new_masses)
+        if not np.all(new <= np.maximum(unequal, 1e-13)):
+            break
+        logs, unequal, masses = closer, new, new_masses
     value = problem.total(masses)
     return Solution(value, np.minimum(lower_bound(problem, masses), value), logs, sweeps, unequal)
 
@@ -184,19 +204,19 @@ def _unit_step(parts: dict[float, np.ndarray]) -> np.ndarray:
     falling, rising = parts[low], parts[high]
     alive = (rising > 0) & (falling > 0)
     ratio = np.where(alive, -low * falling, 1) / np.where(alive, high * rising, 1)
-    step = np.where(alive, np.log(np.where(alive, ratio, 1)), 0.0) / (2 * (high - low))
+    step = np.log(ratio) / (2 * (high - low))
     if len(exponents) == 2:
         return step
     for _ in range(30):  # other powers too: Newton on a convex function of one number
         terms = {e: parts[e] * np.exp(2 * e * step) for e in exponents}
         slope = sum(2 * e * m for e, m in terms.items())
         curve = sum(4 * e * e * m for e, m in terms.items())
-        step = step - np.clip(slope / np.where(curve > 0, curve, 1), -1, 1)
+        step = step - np.clip(slope / np.where(curve > 0, curve, 1), -1, 1)  # pyright: ignore
     return step
 
 
-def _layer_step(problem: Problem, logs: Logs) -> Logs:
-    """One number for all units of a variable: damped Newton, at most five steps."""
+def _layer_step(problem: Problem, logs: Logs, masses, rounds: int) -> Logs:
+    """One number for all units of a variable: damped Newton."""
     names = list(problem.shapes)
     if not names:
         return logs
@@ -204,31 +224,43 @@ def _layer_step(problem: Problem, logs: Logs) -> Logs:
     for i, term in enumerate(problem.terms):
         for name, exponent, _ in term.uses:
             powers[i, names.index(name)] += exponent
-    masses = problem.masses(logs)
-    layers = np.stack([m.reshape(problem.members, -1).sum(-1) for m in masses], -1)
-    shift = np.zeros((problem.members, len(names)))
-
-    def total(s):
-        return (layers * np.exp(2 * s @ powers.T)).sum(-1)
-
-    for _ in range(5):
-        now = layers * np.exp(2 * shift @ powers.T)
-        gradient = 2 * now @ powers
-        hessian = 4 * np.einsum("mt,tv,tw->mvw", now, powers, powers)
-        ridge = 1e-13 * np.trace(hessian, axis1=1, axis2=2)[:, None, None] + 1e-300
-        step = -np.linalg.solve(hessian + ridge * np.eye(len(names)), gradient[..., None])[..., 0]
+    layers = np.stack([mass.reshape(-1, problem.members).sum(0) for mass in masses])
+    shift = np.zeros((len(names), problem.members))
+    now = layers
+    for _ in range(rounds):
+        gradient = 2 * powers.T @ now
+        hessian = 4 * np.einsum("tv,tw,tm->vwm", powers, powers, now, optimize=True)
+        step = -_solved(hessian, gradient)
         for _ in range(8):
-            worse = total(shift + step) > total(shift) * (1 + 1e-15)
+            new = layers * np.exp(2 * powers @ (shift + step))
+            worse = new.sum(0) > now.sum(0) * (1 + 1e-15)
             if not worse.any():
                 break
-            step = np.where(worse[:, None], step / 2, step)
-        worse = total(shift + step) > total(shift) * (1 + 1e-15)
-        shift = shift + np.where(worse[:, None], 0, step)
-    result = {}
-    for i, name in enumerate(names):
-        shape = (problem.members, *(1,) * len(problem.shapes[name]))
-        result[name] = logs[name] + shift[:, i].reshape(shape)
-    return result
+            step = np.where(worse, step / 2, step)
+        new = layers * np.exp(2 * powers @ (shift + step))
+        better = new.sum(0) <= now.sum(0) * (1 + 1e-15)
+        shift = shift + np.where(better, step, 0)
+        now = np.where(better, new, now)
+    return {name: logs[name] + shift[i] for i, name in enumerate(names)}
+
+
+def _solved(matrix: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """``matrix x = right`` for positive ``[n, n, members]``: elimination on all members at once."""
+    count = len(matrix)
+    ridge = 1e-13 * np.einsum("vvm->m", matrix) + 1e-300
+    if count > 16:
+        stacked = matrix.transpose(2, 0, 1) + ridge[:, None, None] * np.eye(count)
+        return np.linalg.solve(stacked, right.T[..., None])[..., 0].T
+    matrix, right = matrix.copy(), right.copy()
+    for i in range(count):
+        matrix[i, i] += ridge
+    for i in range(count):
+        factor = matrix[i + 1 :, i] / matrix[i, i]
+        matrix[i + 1 :, i:] -= factor[:, None] * matrix[i, i:]
+        right[i + 1 :] -= factor * right[i]
+    for i in reversed(range(count)):
+        right[i] = (right[i] - (matrix[i, i + 1 :] * right[i + 1 :]).sum(0)) / matrix[i, i]
+    return right
 
 
 def lower_bound(problem: Problem, masses: list[np.ndarray]) -> np.ndarray:
@@ -238,57 +270,48 @@ def lower_bound(problem: Problem, masses: list[np.ndarray]) -> np.ndarray:
     ``E = Σ f log(f / m)``. Here ``f = m (1 + Σ e φ)`` with φ from one Laplacian solve.
     """
     potential = _potential(problem, masses)
-    flow, energy = np.zeros(problem.members), np.zeros(problem.members)
-    valid = np.ones(problem.members, bool)
+    flow, energy, valid = [], [], np.ones(problem.members, bool)
     for term, mass in zip(problem.terms, masses, strict=True):
-        part = np.broadcast_to(term.field(potential), mass.shape)
-        valid &= (part > -1).reshape(problem.members, -1).all(-1)
+        part = term.field(potential) if term.uses else np.zeros_like(mass)
+        valid &= (part > -1).reshape(-1, problem.members).all(0)
         part = np.maximum(part, -1 + 1e-15)
-        flow += (mass * (1 + part)).reshape(problem.members, -1).sum(-1)
-        energy += (mass * (1 + part) * np.log1p(part)).reshape(problem.members, -1).sum(-1)
-    safe = np.where(flow > 0, flow, 1)
-    return np.where(valid, flow * np.exp(-energy / safe), 0.0)
+        flow.append(mass * (1 + part))
+        energy.append(flow[-1] * np.log1p(part))
+    total = problem.total(flow)
+    share = problem.total(energy) / np.where(total > 0, total, 1)
+    return np.where(valid, total * np.exp(-share), 0.0)
 
 
 def _conjugate_gradients(problem: Problem, masses, right: Logs) -> Logs:
     """Solve ``Σ m e eᵀ φ = right`` for every member, preconditioned by the diagonal."""
 
     def times(x: Logs) -> Logs:
-        fields = [m * t.field(x) for t, m in zip(problem.terms, masses, strict=True) if t.uses]
-        terms = [t for t in problem.terms if t.uses]
-        return Problem(problem.members, problem.shapes, terms).gradient(fields)
+        pairs = zip(problem.terms, masses, strict=True)
+        return problem.gradient([m * t.field(x) if t.uses else m for t, m in pairs])
 
     def dot(a: Logs, b: Logs) -> np.ndarray:
-        return np.sum([(a[k] * b[k]).reshape(problem.members, -1).sum(-1) for k in a], axis=0)
-
-    def along(scale: np.ndarray, x: Logs) -> Logs:
-        return {k: scale.reshape(-1, *(1,) * (v.ndim - 1)) * v for k, v in x.items()}
+        return problem.total([a[k] * b[k] for k in a])
 
     diagonal = {}
     for name in problem.shapes:
         parts = problem.by_exponent(name, masses)
-        total = np.sum([e * e * mass for e, mass in parts.items()], axis=0)
-        diagonal[name] = np.where(total > 0, total, 1)
-    solution = {k: np.zeros_like(v) for k, v in right.items()}
-    if not solution:
-        return solution
-    residual = right
+        total = sum(e * e * mass for e, mass in parts.items())
+        diagonal[name] = np.where(total > 0, total, 1)  # pyright: ignore
+    solution, residual = {k: np.zeros_like(v) for k, v in right.items()}, right
     scaled = {k: residual[k] / diagonal[k] for k in residual}
     direction, size = scaled, dot(residual, scaled)
-    start = size
+    enough = 1e-29 * problem.total(masses)  # what is left moves the bound by less than this
     for _ in range(500):
-        if np.all(size <= 1e-26 * start + 1e-300):
+        if np.all(size <= enough):
             break
         image = times(direction)
         bend = dot(direction, image)
         alpha = np.where(bend > 0, size / np.where(bend > 0, bend, 1), 0)
-        step = along(alpha, direction)
-        solution = {k: solution[k] + step[k] for k in solution}
-        back = along(alpha, image)
-        residual = {k: residual[k] - back[k] for k in residual}
+        solution = {k: solution[k] + alpha * direction[k] for k in solution}
+        residual = {k: residual[k] - alpha * image[k] for k in residual}
         scaled = {k: residual[k] / diagonal[k] for k in residual}
         new = dot(residual, scaled)
-        turn = along(np.where(size > 0, new / np.where(size > 0, size, 1), 0), direction)
-        direction = {k: scaled[k] + turn[k] for k in scaled}
+        turn = np.where(size > 0, new / np.where(size > 0, size, 1), 0)
+        direction = {k: scaled[k] + turn * direction[k] for k in scaled}
         size = new
     return solution

@@ -11,7 +11,14 @@ from typing import Literal
 from credax.errors import InputError, unknown
 
 OPTIMISERS = ("sgd", "adam", "rmsprop")
-SCHEDULES = ("constant", "cosine", "cyclic-cosine", "piecewise-linear")
+SCHEDULES = (
+    "constant",
+    "cosine",
+    "cyclic-cosine",
+    "cyclic-linear",
+    "triangular",
+    "piecewise-linear",
+)
 
 
 @dataclass(frozen=True)
@@ -35,7 +42,9 @@ class Training:
     """Look ahead along the momentum (sgd)."""
     clip_norm: float | None = None
     """Scale each member's gradient down to at most this norm."""
-    schedule: Literal["constant", "cosine", "cyclic-cosine", "piecewise-linear"] = "cosine"
+    schedule: Literal[
+        "constant", "cosine", "cyclic-cosine", "cyclic-linear", "triangular", "piecewise-linear"
+    ] = "cosine"
     """How the learning rate changes over the training."""
     warmup_epochs: float = 0.0
     """Linear rise of the learning rate from zero over so many epochs."""
@@ -44,7 +53,11 @@ class Training:
     milestones: tuple[float, float] = (0.5, 0.9)
     """Shares of training between which piecewise-linear falls."""
     cycles: int = 4
-    """Cycles of cyclic-cosine."""
+    """Cycles of cyclic-cosine, cyclic-linear and triangular."""
+    cycle_start: float = 0.0
+    """Share of training before the cycles (cyclic-linear, triangular): high, then down to them."""
+    cycle_ratios: tuple[float, float] = (1.0, 0.01)
+    """Highest and lowest rate of a cycle over the base rate (cyclic-linear, triangular)."""
     last_batch: Literal["drop", "pad"] = "drop"
     """Rows that do not fill a batch: left out this epoch, or a batch padded with weight zero."""
     augment: tuple[str, ...] = ()
@@ -86,6 +99,13 @@ class Training:
             raise InputError(f"milestones are {self.milestones}; give two rising shares in [0, 1]")
         if not 0 <= self.final_ratio <= 1:
             raise InputError(f"final_ratio is {self.final_ratio}; it lies in [0, 1]")
+        if not 0 <= self.cycle_start < 1:
+            raise InputError(f"cycle_start is {self.cycle_start}; give a share in [0, 1)")
+        if not self.cycle_ratios[0] >= self.cycle_ratios[1] >= 0:
+            raise InputError(
+                f"cycle_ratios are {self.cycle_ratios}; give the highest and the lowest rate over "
+                "the base rate"
+            )
         for name in ("patience", "checkpoint_every"):
             value = getattr(self, name)
             if value is not None and value < 1:

@@ -104,27 +104,36 @@ class Descent(eqx.Module):
     offset: int | np.int32 = 0
     shared_batches: bool = False
     adversarial: Float[Array, "..."] | None = None
+    around: Variables | None = None
+    """Stacked networks to go on from, one a replica, instead of fresh ones."""
+    keep_best_of: int = 0
+    """Validation keeps so many best networks of each replica; 0 leaves it to the settings."""
 
     coupled = False
 
     def init(self, key, x) -> DescentState:
         """A freshly initialised network."""
-        variables = self.problem.init(key, x)
+        return self.begin(key, self.problem.init(key, x))
+
+    def begin(self, key, variables: Variables) -> DescentState:
+        """A given network, about to take its first step."""
         return DescentState(variables, self.optimiser().init(variables.params))
 
     def step(self, key, state: DescentState, batch: Batch) -> tuple[DescentState, Info]:
         """One optimiser step."""
-        (loss, (carried, likelihood)), gradient = jax.value_and_grad(self._loss, has_aux=True)(
-            state.variables.params, state.variables.state, batch, key
-        )
+        gradient, carried, info = self.gradient(key, state.variables, batch)
         updates, optimiser = self.optimiser().update(
             gradient, state.optimiser, state.variables.params
         )
         params = optax.apply_updates(state.variables.params, updates)
-        return DescentState(Variables(params, carried), optimiser), {
-            "loss": loss,
-            "nll": likelihood,
-        }
+        return DescentState(Variables(params, carried), optimiser), info
+
+    def gradient(self, key, variables: Variables, batch: Batch) -> tuple[PyTree, PyTree, Info]:
+        """The gradient of the mean loss, the network's new state, and what to record."""
+        (loss, (carried, likelihood)), gradient = jax.value_and_grad(self._loss, has_aux=True)(
+            variables.params, variables.state, batch, key
+        )
+        return gradient, carried, {"loss": loss, "nll": likelihood}
 
     def members(self, state: DescentState) -> Variables:
         """The one network, with an axis of length one."""

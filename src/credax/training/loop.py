@@ -5,7 +5,7 @@ import resource
 import time
 import warnings
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import jax
 import jax.numpy as jnp
@@ -74,7 +74,8 @@ def fit(
         mesh: devices with axes ``("members", "data")`` for ``training.strategy == "shard"``.
         observer: shown the members every so many steps, such as `credax.quality.KendallTracker`.
     """
-    training = training or Training()
+    settings = getattr(method, "settings", lambda training, num_data: training)
+    training = cast(Training, settings(training or Training(), len(data)))
     problem = problem.with_units(data.inputs, data.targets)
     problem.check(data.x, data.y)
     check_augmentations(training.augment, tuple(data.x.shape[1:]))
@@ -263,8 +264,10 @@ class _Loop:
     def _finish(self, carry: Carry) -> Posterior:
         program = self.program
         variables = self.validation.best(on_host(current_members(program, carry.states)))
-        alive = np.asarray(on_host(carry.alive)) & _finite(variables)
-        self._bury(alive)
+        alive = np.repeat(np.asarray(on_host(carry.alive)), self.validation.slots)
+        alive &= _finite(variables)
+        if self.validation.slots == 1:  # of several, those never filled are not finite
+            self._bury(alive)
         posterior = self.method.posterior(
             program.problem, program.dynamics, on_host(carry.states), variables, alive, self.data
         )

@@ -133,6 +133,9 @@ class Program(eqx.Module):
         keys = jax.vmap(lambda key: jax.random.fold_in(key, _INIT))(self.keys)
         if self.dynamics.coupled:
             return self.dynamics.init(keys, x, self.strategy)
+        around = getattr(self.dynamics, "around", None)
+        if around is not None:
+            return self.strategy(lambda own, _: self.dynamics.begin(*own), (keys, around), None)
         return self.strategy(lambda key, _: self.dynamics.init(key, x), keys, None)
 
     def no_info(self, states: PyTree, example: Rows) -> PyTree:

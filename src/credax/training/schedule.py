@@ -53,6 +53,64 @@ def piecewise_linear(
     return factor
 
 
+def cyclic_linear(
+    total: int, cycles: int, ratios: tuple[float, float] = (1.0, 0.01), start: int = 0
+) -> Factor:
+    """``(1 - t) high + t low``, ``t = (step mod C + 1) / C``: down a line, then up in one jump.
+
+    ``C = ceil((total - start) / cycles)``; the first ``start`` steps come down to ``high``.
+    Reference: Izmailov et al. 2018.
+    """
+    length = math.ceil((total - start) / cycles)
+    high, low = ratios
+
+    def factor(step):
+        share = (jnp.mod(step - start, length) + 1) / length
+        return (1 - share) * high + share * low
+
+    return _after(start, high, factor)
+
+
+def triangular(
+    total: int, cycles: int, ratios: tuple[float, float] = (1.0, 0.01), start: int = 0
+) -> Factor:
+    """A line down from ``high`` to ``low`` and back in each cycle of `triangle_length` steps.
+
+    With ``t = (step mod C + 1) / C``: ``high + (low - high) (1 - |2 t - 1|)``. The first ``start``
+    steps come down to ``high``. Reference: Garipov et al. 2018.
+    """
+    length = triangle_length(total, cycles, start)
+    high, low = ratios
+
+    def factor(step):
+        share = (jnp.mod(step - start, length) + 1) / length
+        return high + (low - high) * (1 - jnp.abs(2 * share - 1))
+
+    return _after(start, high, factor)
+
+
+def triangle_length(total: int, cycles: int, start: int = 0) -> int:
+    """Steps of a triangular cycle: even, so that one step is the lowest; at least 2."""
+    return max(2, 2 * ((total - start) // (2 * cycles)))
+
+
+def _after(start: int, high: float, factor: Factor) -> Factor:
+    """Before ``start``: one for half of it, then down to ``high`` at nine tenths of it."""
+    if not start:
+        return factor
+
+    def whole(step):
+        fall = jnp.clip((step / start - 0.5) / 0.4, 0, 1)
+        return jnp.where(step < start, 1 - (1 - high) * fall, factor(step))
+
+    return whole
+
+
+def cycle_start(training: Training, num_data: int) -> int:
+    """The step at which cycles begin, at the start of an epoch."""
+    return math.floor(training.cycle_start * training.epochs) * training.steps_per_epoch(num_data)
+
+
 def learning_rate_at(training: Training, num_data: int) -> Factor:
     """The learning rate at each step: base rate x named factor x linear warm-up from zero."""
     per_epoch = training.steps_per_epoch(num_data)
@@ -67,6 +125,12 @@ def learning_rate_at(training: Training, num_data: int) -> Factor:
         "constant": lambda: constant(),
         "cosine": lambda: cosine(total, training.final_ratio),
         "cyclic-cosine": lambda: cyclic_cosine(total, training.cycles),
+        "cyclic-linear": lambda: cyclic_linear(
+            total, training.cycles, training.cycle_ratios, cycle_start(training, num_data)
+        ),
+        "triangular": lambda: triangular(
+            total, training.cycles, training.cycle_ratios, cycle_start(training, num_data)
+        ),
         "piecewise-linear": lambda: piecewise_linear(
             total, per_epoch, training.milestones, training.final_ratio
         ),

@@ -12,6 +12,7 @@ from jax.scipy.special import logsumexp
 from jaxtyping import Array, Bool, Float, PyTree
 
 from credax.data.dataset import Split
+from credax.errors import InputError
 from credax.network import Variables
 from credax.problem import Problem
 from credax.training.program import Program
@@ -39,18 +40,27 @@ class Validation:
     def start(cls, program: Program, rows: Split | None) -> "Validation":
         """Before the first validation; members are kept only where the settings need them."""
         training = program.training
+        wanted = getattr(program.dynamics, "keep_best_of", 0)
+        slots, keep = max(1, wanted), training.keep_best or wanted > 0
+        if rows is None and wanted:
+            raise InputError(
+                "the best networks are asked for and there are no validation rows; give "
+                "validation=..., or on the command line --validation 0.1"
+            )
         arrays: dict[str, Any] = {}
-        if rows is not None and (training.patience or training.keep_best):
+        if rows is not None and (training.patience or keep):
             program.problem.check(rows.x, rows.y)
             example = jax.ShapeDtypeStruct((1, *rows.x.shape[1:]), rows.x.dtype)
             shapes = jax.eval_shape(lambda: program.members(program.first(example)))
             members = len(jax.tree.leaves(shapes)[0])
             arrays = {
-                "score": jnp.full(members, jnp.inf),
+                "score": jnp.full((members, slots), jnp.inf),
                 "waiting": jnp.zeros(members, jnp.int32),
-                "best": jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), shapes),
+                "best": jax.tree.map(
+                    lambda s: _unfilled((s.shape[0], slots, *s.shape[1:]), s.dtype), shapes
+                ),
             }
-        return cls(program.problem, rows, training.patience, training.keep_best, arrays)
+        return cls(program.problem, rows, training.patience, keep, arrays)
 
     def restore(self, arrays: dict[str, Any]) -> "Validation":
         """As it was at a checkpoint."""
@@ -81,8 +91,18 @@ class Validation:
         return dataclasses.replace(self, arrays=arrays), scores
 
     def best(self, members: Variables) -> Variables:
-        """Each member at its best if asked for, else as it is."""
-        return self.arrays["best"] if self.arrays and self.keep_best else members
+        """Each member at its best (its several best, member by member) if asked for, else as it is.
+
+        Slots that no validation has filled hold NaN.
+        """
+        if not self.arrays or not self.keep_best:
+            return members
+        return jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), self.arrays["best"])
+
+    @property
+    def slots(self) -> int:
+        """Networks kept of each member."""
+        return self.arrays["score"].shape[1] if self.arrays and self.keep_best else 1
 
     def _log_prob(self, members: Variables) -> np.ndarray:
         assert self.rows is not None
@@ -108,13 +128,18 @@ def _member_log_prob(problem: Problem, members: Variables, x, y) -> Float[Array,
 @eqx.filter_jit
 def _keep(arrays: dict[str, Any], members: Variables, each: Array, patience: int) -> dict[str, Any]:
     settled: Bool[Array, " members"] = arrays["waiting"] >= patience
-    better = (each < arrays["score"]) & ~settled
+    score = arrays["score"]
+    rows, worst = jnp.arange(len(each)), jnp.argmax(score, axis=1)
+    enters = (each < score[rows, worst]) & ~settled
+    better = (each < score.min(1)) & ~settled
 
     def choose(new: PyTree, old: PyTree):
-        return jnp.where(better.reshape(-1, *(1,) * (new.ndim - 1)), new, old)
+        old_one = old[rows, worst]
+        chosen = jnp.where(enters.reshape(-1, *(1,) * (new.ndim - 1)), new, old_one)
+        return old.at[rows, worst].set(chosen)
 
     return {
-        "score": jnp.where(better, each, arrays["score"]),
+        "score": choose(each, score),
         "waiting": jnp.where(better, 0, arrays["waiting"] + 1),
         "best": jax.tree.map(choose, members, arrays["best"]),
     }
@@ -122,3 +147,8 @@ def _keep(arrays: dict[str, Any], members: Variables, each: Array, patience: int
 
 def _number(value) -> float | None:
     return float(value) if np.isfinite(value) else None
+
+
+def _unfilled(shape: tuple[int, ...], dtype: Any) -> Array:
+    empty = jnp.nan if jnp.issubdtype(dtype, jnp.inexact) else 0
+    return jnp.full(shape, empty, dtype)

@@ -1,0 +1,160 @@
+"""A Gaussian over the parameters of each mode, and the draws from it that predictions use."""
+
+from pathlib import Path
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Key
+
+from credax import batch_statistics
+from credax.errors import InputError
+from credax.files import load_tree, read_header, save_tree
+from credax.laws import LAWS, Law
+from credax.network import Variables
+from credax.posterior import Population, describe_population, population, read_population
+from credax.prediction import Prediction
+from credax.problem import Problem
+
+
+class GaussianPosterior(eqx.Module):
+    """One Gaussian law a mode, mixed uniformly; the draws made when it was fitted are members.
+
+    ``law`` has a leading axis of modes on every leaf; ``draws`` is the population of ``samples``
+    networks of each mode, mode by mode, with batch statistics of their own. Predictions use these
+    draws, so that they repeat and need no data; `sample` makes new ones.
+    """
+
+    law: Law
+    draws: Population
+    state: Any
+    """State of each mode's network, for laws of networks whose state is not recomputed."""
+    modes: tuple[int, ...]
+
+    @property
+    def problem(self) -> Problem:
+        """The problem the law was fitted to."""
+        return self.draws.problem
+
+    @property
+    def variables(self) -> Variables:
+        """The stored draws' variables."""
+        return self.draws.variables
+
+    @property
+    def indices(self) -> tuple[int, ...]:
+        """Numbers of the stored draws: mode times samples plus draw."""
+        return self.draws.indices
+
+    @property
+    def num_members(self) -> int:
+        """How many draws are stored."""
+        return self.draws.num_members
+
+    @property
+    def num_modes(self) -> int:
+        """How many modes were kept."""
+        return len(self.modes)
+
+    @property
+    def diagnostics(self) -> dict[str, Any]:
+        """What the fit reported about itself."""
+        return self.draws.diagnostics
+
+    def member(self, index: int) -> Population:
+        """One stored draw, by its number."""
+        return self.draws.member(index)
+
+    def take(self, positions) -> Population:
+        """Some stored draws, by position."""
+        return self.draws.take(positions)
+
+    def mode(self, position: int) -> Law:
+        """One mode's law."""
+        return jax.tree.map(lambda leaf: leaf[position], self.law)
+
+    def predict(self, x, *, key=None, batch_size: int | None = None) -> Prediction:
+        """The mixture of the stored draws for raw inputs ``[batch, ...]``; no ``key`` is needed."""
+        return self.draws.predict(x, key=key, batch_size=batch_size)
+
+    def sample(self, key: Key[Array, ""], n: int, refresh: Any = None) -> Variables:
+        """``n`` new draws, as evenly over the modes as ``n`` allows, in random order.
+
+        A network with batch statistics needs ``refresh``: the training inputs (or split) from
+        which each draw's statistics are computed.
+        """
+        if n < 1:
+            raise InputError(f"n is {n}; draw at least 1")
+        order, keys = jax.random.split(key)
+        which = jax.random.permutation(order, jnp.arange(n) % self.num_modes)
+        variables = _draw(self.law, self.state, which, jax.random.split(keys, n))
+        if not batch_statistics.has_statistics(variables):
+            return variables
+        if refresh is None:
+            raise InputError(
+                "refresh is None and the network carries batch statistics, which a new draw "
+                "does not have; pass the training rows, refresh=data.train"
+            )
+        x = np.asarray(getattr(refresh, "x", refresh))
+        return batch_statistics.refresh(self.problem, variables, x)
+
+    def save(self, path: str | Path) -> None:
+        """Keep law and draws in one safetensors file."""
+        metadata = describe_population(self.draws, "gaussian")
+        metadata |= {"law": self.law.kind, "law_options": self.law.describe()}
+        metadata["modes"] = list(self.modes)
+        tree = {"law": self.law, "draws": self.variables, "state": self.state}
+        save_tree(path, tree, metadata)
+
+    @classmethod
+    def load(cls, path: str | Path, problem: Problem) -> "GaussianPosterior":
+        """Read what `save` wrote; ``problem`` has the network and likelihood it was trained on."""
+        metadata = read_header(path)["metadata"]
+        template, build = read_population(path, problem, metadata, "gaussian")
+        one = jax.tree.map(lambda s: jax.ShapeDtypeStruct(s.shape[1:], s.dtype), template)
+        modes = len(metadata["modes"])
+        law = LAWS[metadata["law"]].template(one.params, modes, **metadata["law_options"])
+        state = jax.tree.map(lambda s: jax.ShapeDtypeStruct((modes, *s.shape), s.dtype), one.state)
+        tree, _ = load_tree(path, {"law": law, "draws": template, "state": state})
+        tree = jax.tree.map(jnp.asarray, tree)
+        return cls(tree["law"], build(tree["draws"]), tree["state"], tuple(metadata["modes"]))
+
+
+def gaussian_posterior(
+    problem: Problem,
+    law: Law,
+    state: Any,
+    modes: tuple[int, ...],
+    keys: Key[Array, " modes"],
+    samples: int,
+    data: Any,
+    *,
+    refreshed: bool = True,
+    diagnostics: dict[str, Any] | None = None,
+) -> GaussianPosterior:
+    """The posterior of stacked laws, ``samples`` draws of each made and stored now.
+
+    Draw ``s`` of a mode uses ``fold_in(its key, s)``, so it does not depend on how many there are.
+    ``refreshed`` recomputes batch statistics for every draw; else draws keep their mode's state.
+    """
+    number = jnp.arange(samples)
+    fold = jax.vmap(lambda key: jax.vmap(lambda s: jax.random.fold_in(key, s))(number))
+    which = jnp.repeat(jnp.arange(len(modes)), samples)
+    variables = _draw(law, state, which, fold(keys).reshape(-1))
+    if refreshed:
+        variables = batch_statistics.refresh(problem, variables, data.x)
+    indices = tuple(mode * samples + s for mode in modes for s in range(samples))
+    draws = population(problem, variables, data.x, indices, diagnostics)
+    return GaussianPosterior(law, draws, state, modes)
+
+
+@eqx.filter_jit
+def _draw(law: Law, state: Any, which: Array, keys: Array) -> Variables:
+    def one(item):
+        mode, key = item
+        own, carried = jax.tree.map(lambda leaf: leaf[mode], (law, state))
+        return Variables(own.draw(key), carried)
+
+    return jax.lax.map(one, (which, keys))

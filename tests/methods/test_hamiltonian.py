@@ -1,0 +1,204 @@
+"""HMC and NUTS on posteriors that are known; what is reported, excluded and refused."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from blackjax.mcmc import integrators, metrics
+from scipy import stats
+
+import credax as cx
+from credax.data import Split
+from credax.errors import InputError
+from credax.methods.chains import diagnose, effective_sample_size
+from credax.methods.hamiltonian import CHUNK, Chain, ChainRejected
+from credax.training import Descent
+
+T = np.array([-1, -0.5, 0, 0.5, 1])
+Y = np.array([-0.9, -0.2, 0.1, 0.8, 1.1], np.float32)
+DESIGN_B = np.stack([np.ones(5), T + 2], axis=1).astype(np.float32)
+MEAN_B = np.array([-1.669950594, 0.931655099])
+COVARIANCE_B = np.array([[0.066286319, -0.029408305], [-0.029408305, 0.014821786]])
+LINE = cx.FunctionNetwork(
+    lambda key, x: jax.random.normal(key, (x.shape[-1], 1)), lambda w, x: x @ w
+)
+
+
+def linear():
+    return cx.Problem(LINE, cx.Gaussian(0.2), prior=cx.GaussianPrior(precision=1.0))
+
+
+def chains_of(posterior, modes):
+    w = np.asarray(posterior.variables.params, np.float64)[..., 0]
+    return w.reshape(modes, -1, w.shape[-1])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "method", [cx.HMC(samples=1500, modes=4, leapfrog_steps=12), cx.NUTS(samples=1500, modes=4)]
+)
+def test_linear_regression(method):
+    """HM-5, HM-6, HM-7: O-BLR design B; error from the effective sample size, at least 1000."""
+    posterior = cx.fit(linear(), method, Split(DESIGN_B, Y), key=1, progress=False)
+    w = chains_of(posterior, 4)
+    size = effective_sample_size(w)
+    assert size.min() >= 1000
+    assert np.all(np.abs(w.mean((0, 1)) - MEAN_B) < 4 * np.sqrt(np.diag(COVARIANCE_B) / size))
+    centred = w - MEAN_B
+    products = np.stack([centred[..., 0] ** 2, centred.prod(-1), centred[..., 1] ** 2], -1)
+    exact = COVARIANCE_B[[0, 0, 1], [0, 1, 1]]
+    error = products.std((0, 1)) / np.sqrt(effective_sample_size(products))
+    assert np.all(np.abs(products.mean((0, 1)) - exact) < 4 * error)
+    assert posterior.diagnostics["r_hat"] < 1.01
+    assert posterior.diagnostics["divergences"] == 0
+    assert 1000 <= posterior.diagnostics["effective_sample_size"] <= size.min() + 1e-6
+
+
+def test_a_periodic_chain_is_seen_in_its_squares():
+    """Its mean looks perfect; with the mean alone the diagnostics would praise it."""
+    rng = np.random.default_rng(0)
+    radius = 1 + 0.5 * np.sin(np.arange(400) / 60)
+    orbit = (radius * (-1.0) ** np.arange(400))[None, :, None] + 0.01 * rng.normal(size=(4, 400, 1))
+    assert effective_sample_size(orbit)[0] > 1600
+    assert diagnose({"w": orbit})["effective_sample_size"] < 200
+
+
+@pytest.mark.slow
+def test_logistic_regression():
+    """O-LOGIT: mean .858016869 and variance .399099586, which are not Laplace's."""
+    x = np.array([-2, -1, -0.5, 0.5, 1, 2], np.float32)[:, None]
+    problem = cx.Problem(LINE, cx.Bernoulli(), prior=cx.GaussianPrior(precision=1.0))
+    split = Split(x, np.array([0, 0, 1, 0, 1, 1]))
+    method = cx.HMC(samples=2500, modes=4, leapfrog_steps=8)
+    posterior = cx.fit(problem, method, split, key=2, progress=False)
+    w = chains_of(posterior, 4)
+    size = effective_sample_size(w)[0]
+    assert size > 3000
+    assert w.mean() == pytest.approx(0.858016869, abs=4 * np.sqrt(0.4 / size))
+    squares = (w - w.mean()) ** 2
+    error = squares.std() / np.sqrt(effective_sample_size(squares)[0])
+    assert w.var() == pytest.approx(0.399099586, abs=4 * error)
+    assert abs(w.mean() - 0.760463137) > 4 * np.sqrt(0.4 / size)  # the mode, Laplace's mean
+    prediction = posterior.predict(np.array([[1.5]], np.float32))
+    assert float(prediction.probs[0, 1]) == pytest.approx(0.748184506, abs=4 * 0.15 / size**0.5)
+
+
+def test_the_leapfrog_by_hand(float64):
+    """O-LEAP to 1e-14, reversibility, and the error of the energy (HM-1, HM-2, HM-4)."""
+    log_density = lambda q: -0.5 * jnp.sum(q**2)  # noqa: E731
+    metric = metrics.default_metric(jnp.ones(1))
+    step = integrators.velocity_verlet(log_density, metric.kinetic_energy)
+
+    def follow(q, p, size, steps):
+        q = jnp.array([q])
+        state = integrators.IntegratorState(q, jnp.array([p]), *jax.value_and_grad(log_density)(q))
+        for _ in range(steps):
+            state = step(state, size)
+        q, p = float(state.position[0]), float(state.momentum[0])
+        return q, p, 0.5 * (q**2 + p**2) - 0.5
+
+    one = follow(1.0, 0.0, 0.1, 1)
+    assert one == pytest.approx((0.995, -0.09975, -1.246875e-5), abs=1e-14)
+    ten = follow(1.0, 0.0, 0.1, 10)
+    assert ten[:2] == pytest.approx((0.539951250934, -0.840643512435), abs=1e-12)
+    assert ten[2] == pytest.approx(-8.855658e-4, abs=1e-10)
+    back = follow(ten[0], -ten[1], 0.1, 10)
+    assert (back[0], -back[1]) == pytest.approx((1.0, 0.0), abs=1e-10)
+    sizes = np.array([0.1, 0.05, 0.025])
+    errors = [abs(follow(1.0, 0.0, size, round(1 / size))[2]) for size in sizes]
+    assert np.polyfit(np.log(sizes), np.log(errors), 1)[0] == pytest.approx(2, abs=0.1)
+
+
+def test_the_log_joint_is_the_problems_in_chunks():
+    """Rows beyond a chunk are counted once; the constant is the prior's."""
+    rows = CHUNK + 7
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(rows, 2)).astype(np.float32), rng.integers(0, 2, rows)
+    problem = cx.Problem(cx.networks.MLP((3,), outputs=2), cx.Categorical(), weight_decay=1e-3)
+    variables = problem.init(jax.random.key(0), x)
+    descent = Descent(problem, cx.Training(), rows)
+    chain = Chain(descent, jnp.asarray(x), jnp.asarray(y), "hmc", 1, 0.1, 0.8, ())
+    whole = problem.log_joint(variables, x, y, num_data=rows)
+    zero = jax.tree.map(jnp.zeros_like, variables.params)
+    constant = problem.prior.log_prob(zero, num_data=rows)
+    value = chain.log_joint(variables.params) + constant
+    assert float(value) == pytest.approx(float(whole), rel=1e-5)
+    slopes = jax.grad(chain.log_joint)(variables.params)
+    exact = jax.grad(lambda p: problem.log_joint(cx.Variables(p, {}), x, y, num_data=rows))(
+        variables.params
+    )
+    for a, b in zip(jax.tree.leaves(slopes), jax.tree.leaves(exact), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-3, atol=1e-2)
+
+
+@pytest.mark.slow
+def test_simulation_based_calibration():
+    """HM-8: ranks of true weights among draws are uniform, 300 data sets, chi-squared p > 1e-3."""
+    rng = np.random.default_rng(5)
+    draws, sets = 15, 300
+    problem = linear()
+    training = cx.HMC(samples=1).settings(cx.Training(), 5)
+
+    def run(key, y):
+        chain = Chain(
+            Descent(problem, training, 5), jnp.asarray(DESIGN_B), y, "hmc", 100, 0.05, 0.8,
+            (("num_integration_steps", 16),),
+        )  # fmt: skip
+        state = chain.begin(key, problem.init(key, DESIGN_B))
+
+        def one(state, key):
+            keys = jax.random.split(key, 8)
+            state, _ = jax.lax.scan(lambda s, k: (chain.step(k, s, None)[0], None), state, keys)
+            return state, state.chain.position[:, 0]
+
+        return jax.lax.scan(one, state, jax.random.split(key, draws))[1]
+
+    true = rng.normal(size=(sets, 2))
+    y = (true @ DESIGN_B.T + 0.2 * rng.normal(size=(sets, 5))).astype(np.float32)
+    keys = jax.random.split(jax.random.key(3), sets)
+    w = np.asarray(jax.jit(jax.vmap(run))(keys, jnp.asarray(y)))
+    ranks = (w < true[:, None]).sum(1)
+    for weight in range(2):
+        counts = np.bincount(ranks[:, weight] // 2, minlength=8)
+        assert stats.chisquare(counts).pvalue > 1e-3
+
+
+def test_stuck_chains_are_left_out_and_refused():
+    """HM-9: a step far too long accepts nothing; one good chain of two is kept and named."""
+    split = Split(DESIGN_B, Y)
+    method = cx.HMC(samples=4, warmup=2, step_size=10.0, leapfrog_steps=5)
+    with pytest.raises(InputError, match=r"every proposal of every chain was rejected.*step_size"):
+        cx.fit(linear(), method, split, progress=False)
+    method = cx.HMC(samples=4, warmup=2, step_size=0.02, leapfrog_steps=5, modes=2)
+    dynamics = method.dynamics(linear(), split, method.settings(cx.Training(), 5))
+    posterior = cx.fit(linear(), method, split, progress=False)
+    assert posterior.num_members == 8
+    keys = jax.random.split(jax.random.key(0), 2)
+    states = jax.vmap(lambda k: dynamics.init(k, DESIGN_B))(keys)
+    inner = states.inner._replace(moves=jnp.array([0, 3]))
+    states = states._replace(inner=inner)
+    alive = np.ones(2, bool)
+    with pytest.warns(ChainRejected, match=r"chains \[0\] accepted no proposal"):
+        kept = method.posterior(linear(), dynamics, states, None, alive, split)
+    assert kept.indices == (4, 5, 6, 7)
+
+
+def test_batch_statistics_are_refused(blobs):
+    problem = cx.Problem(cx.networks.MLP((4,), outputs=3, norm="batch"), cx.Categorical())
+    with pytest.raises(InputError, match="batch statistics"):
+        cx.fit(problem, cx.NUTS(), Split(*blobs), progress=False)
+
+
+@pytest.mark.parametrize(
+    ("record", "options", "words"),
+    [
+        (cx.HMC, {"samples": 0}, "samples"),
+        (cx.HMC, {"step_size": -1.0}, "step_size"),
+        (cx.HMC, {"leapfrog_steps": 0}, "leapfrog_steps"),
+        (cx.NUTS, {"depth": 0}, "depth"),
+        (cx.NUTS, {"acceptance": 1.0}, "acceptance"),
+    ],
+)
+def test_bad_options_are_refused(record, options, words):
+    with pytest.raises(InputError, match=words):
+        record(**options)

@@ -1,0 +1,180 @@
+"""Monte Carlo dropout and batch norm: laws of a linear layer, fixed masks, statistics at rest."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy.special import logsumexp
+
+import credax as cx
+from credax.data import Split
+from credax.dropout_posterior import DropoutPosterior
+from credax.errors import InputError
+from credax.networks import Activation, BatchNorm, Conv, Dense, Dropout, Flatten, Sequential
+from credax.posterior import population
+
+TRAINING = cx.Training(epochs=2, batch_size=20)
+
+
+def posterior_of(layers, params, x, draws, state=None, consistent=True):
+    """A dropout posterior around given parameters of one network."""
+    problem = cx.Problem(Sequential(layers), cx.Gaussian(1.0))
+    variables = jax.tree.map(
+        lambda leaf: jnp.asarray(leaf)[None], cx.Variables(params, state or {})
+    )
+    seeds = jax.random.key_data(jax.random.split(jax.random.key(0), (1, draws)))
+    return DropoutPosterior(population(problem, variables, x), seeds, consistent)
+
+
+def test_a_linear_layer():
+    """DO-1, O-DROP: w = (1, 2), x = (1, -1), p = .2: mean -1 and variance 1.25 (inverted)."""
+    draws, x = 40_000, np.array([[1.0, -1.0]], np.float32)
+    params = {"0_dense": {"kernel": np.array([[1.0], [2.0]], np.float32)}}
+    layers = (Dropout(0.2), Dense(1, bias=False))
+    means = np.asarray(posterior_of(layers, params, x, draws).predict(x).members, float)[:, 0]
+    assert means.mean() == pytest.approx(-1, abs=4 * np.sqrt(1.25 / draws))
+    fourth = np.mean((means - means.mean()) ** 4) - 1.25**2
+    assert means.var() == pytest.approx(1.25, abs=4 * np.sqrt(fourth / draws))
+    assert abs(means.var() - 0.8) > 0.3  # without scaling up: mean -.8, variance .8
+
+
+def test_the_likelihood_of_regression():
+    """DO-4: logsumexp_s(-τ/2 (y - ŷ_s)²) - log S - log(2π)/2 + log(τ)/2, with τ = 1."""
+    x = np.array([[1.0, -1.0], [0.5, 2.0]], np.float32)
+    params = {"0_dense": {"kernel": np.array([[1.0], [2.0]], np.float32)}}
+    posterior = posterior_of((Dropout(0.2), Dense(1, bias=False)), params, x, 50)
+    prediction, y = posterior.predict(x), np.array([0.3, -1.0], np.float32)
+    each = np.asarray(prediction.members)
+    exact = logsumexp(-0.5 * (y - each) ** 2, axis=0) - np.log(50) - 0.5 * np.log(2 * np.pi)
+    np.testing.assert_allclose(prediction.log_prob(y), exact, rtol=1e-5)
+
+
+LAYERS = (Dense(16), BatchNorm(), Activation("relu"), Dropout(0.3), Dense(3))
+
+
+@pytest.fixture(scope="module")
+def dropped(blobs):
+    problem = cx.Problem(Sequential(LAYERS), cx.Categorical(), weight_decay=1e-3)
+    method = cx.MCDropout(samples=6, modes=2)
+    return cx.fit(problem, method, Split(*blobs), training=TRAINING, progress=False)
+
+
+def test_masks_are_the_same_in_any_batch_and_order(dropped, blobs):
+    """DO-3: a member is one function of its input."""
+    x = blobs[0]
+    whole = np.asarray(dropped.predict(x).log_probs)
+    assert whole.shape == (12, 60, 3)
+    np.testing.assert_array_equal(whole, dropped.predict(x).log_probs)
+    np.testing.assert_allclose(dropped.predict(x, batch_size=7).log_probs, whole, atol=1e-5)
+    order = np.random.default_rng(0).permutation(60)
+    np.testing.assert_allclose(dropped.predict(x[order]).log_probs, whole[:, order], atol=1e-5)
+    twice = dropped.predict(np.repeat(x[:1], 5, axis=0)).log_probs
+    np.testing.assert_allclose(twice, np.repeat(twice[:, :1], 5, axis=1), atol=1e-6)
+    assert np.ptp(whole, axis=0).max() > 0.01
+    other = dropped.predict(x, key=jax.random.key(9)).log_probs
+    assert np.abs(np.asarray(other) - whole).max() > 0.01
+
+
+def test_masks_of_rows_differ_on_request(dropped, blobs):
+    each = DropoutPosterior(dropped.networks, dropped.seeds, consistent=False)
+    rows = np.asarray(each.predict(np.repeat(blobs[0][:1], 20, axis=0)).log_probs)
+    assert np.ptp(rows, axis=1).max() > 0.01
+
+
+def test_batch_statistics_are_at_rest(dropped, blobs):
+    """The known defect tried: training mode as a whole normalises by the batch it predicts."""
+    x = blobs[0]
+    alone = np.asarray(dropped.predict(x[:1]).log_probs)
+    among = np.asarray(dropped.predict(x).log_probs)[:, :1]
+    np.testing.assert_allclose(alone, among, atol=1e-5)
+    network = jax.tree.map(lambda leaf: leaf[0], dropped.variables)
+    key = jax.random.wrap_key_data(dropped.seeds[0, 0])
+    apply = dropped.problem.outputs
+    defective = [apply(network, x[:n], key=key, train=True)[0][0] for n in (2, 60)]
+    assert np.abs(np.asarray(defective[0]) - np.asarray(defective[1])).max() > 1e-2
+
+
+def test_rate_zero_is_the_network(blobs):
+    """DO-2, by masks that keep everything: a rate of 1e-9 never drops and scales by one."""
+    layers = (Dense(8), Activation("relu"), Dropout(1e-9), Dense(3))
+    problem = cx.Problem(Sequential(layers), cx.Categorical())
+    posterior = cx.fit(
+        problem, cx.MCDropout(samples=3), Split(*blobs), training=TRAINING, progress=False
+    )
+    plain = posterior.networks.predict(blobs[0]).log_probs
+    np.testing.assert_allclose(
+        posterior.predict(blobs[0]).log_probs, np.repeat(plain, 3, axis=0), atol=1e-5
+    )
+
+
+def test_a_network_without_dropout_is_refused(blobs):
+    split = Split(*blobs)
+    for network in (cx.networks.MLP((4,), outputs=3), Sequential((Dropout(0.0), Dense(3)))):
+        with pytest.raises(InputError, match="no dropout of its own"):
+            cx.fit(cx.Problem(network, cx.Categorical()), cx.MCDropout(), split, training=TRAINING)
+
+
+NORMALISED = cx.networks.MLP((6,), outputs=3, norm="batch")
+
+
+def normalised(blobs, **options):
+    problem = cx.Problem(NORMALISED, cx.Categorical(), weight_decay=1e-3)
+    method = cx.MCBatchNorm(**options)
+    return cx.fit(problem, method, Split(*blobs), training=TRAINING, key=4, progress=False)
+
+
+def test_all_rows_leave_no_spread(blobs):
+    """MB-1."""
+    posterior = normalised(blobs, samples=4, batch_size=60)
+    each = np.asarray(posterior.predict(blobs[0]).log_probs)
+    np.testing.assert_allclose(each, np.repeat(each[:1], 4, axis=0), atol=1e-5)
+    kernel = np.asarray(posterior.variables.params["0_dense"]["kernel"])[0]
+    bias = np.asarray(posterior.variables.params["0_dense"]["bias"])[0]
+    features = blobs[0] @ kernel + bias
+    state = posterior.variables.state["1_batch_norm"]
+    np.testing.assert_allclose(state["mean"][0], features.mean(0), atol=1e-5)
+    np.testing.assert_allclose(state["variance"][0], features.var(0), rtol=1e-4)
+
+
+@pytest.mark.slow
+def test_the_spread_falls_with_the_batch(blobs):
+    """MB-3: the variance of drawn means is (1/b)(1 - (b - 1)/(N - 1)) times the rows' variance."""
+    for size in (5, 20):
+        posterior = normalised(blobs, samples=400, batch_size=size)
+        params = jax.tree.map(lambda leaf: np.asarray(leaf[0]), posterior.variables.params)
+        features = blobs[0] @ params["0_dense"]["kernel"] + params["0_dense"]["bias"]
+        exact = features.var(0) / size * (1 - (size - 1) / 59)
+        found = np.asarray(posterior.variables.state["1_batch_norm"]["mean"]).var(0)
+        np.testing.assert_allclose(found / exact, 1, atol=4 * np.sqrt(2 / 400))
+
+
+def test_pictures_and_several_posteriors(blobs):
+    """MB-2, MB-4, R8: statistics of convolutions; two posteriors do not know each other."""
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(24, 8, 8, 1)).astype(np.float32), np.arange(24) % 2
+    network = Sequential((Conv(4), BatchNorm(), Activation("relu"), Flatten(), Dense(2)))
+    problem = cx.Problem(network, cx.Categorical())
+    method = cx.MCBatchNorm(samples=2, batch_size=6)
+    training = cx.Training(epochs=1, batch_size=8)
+    pictures = cx.fit(problem, method, Split(x, y), training=training, progress=False)
+    before = np.asarray(pictures.predict(x).log_probs)
+    normalised(blobs, samples=2, batch_size=10)
+    np.testing.assert_array_equal(before, pictures.predict(x).log_probs)
+    assert np.ptp(before, axis=0).max() > 0
+
+
+@pytest.mark.parametrize(
+    ("method", "network", "words"),
+    [
+        (cx.MCBatchNorm(), cx.networks.MLP((4,), outputs=3), "no batch normalisation"),
+        (cx.MCBatchNorm(batch_size=61), NORMALISED, "batch_size is 61"),
+    ],
+)
+def test_what_cannot_be_drawn_is_refused(blobs, method, network, words):
+    problem = cx.Problem(network, cx.Categorical())
+    with pytest.raises(InputError, match=words):
+        cx.fit(problem, method, Split(*blobs), training=TRAINING)
+    with pytest.raises(InputError, match="samples"):
+        cx.MCBatchNorm(samples=0)
+    with pytest.raises(InputError, match="samples"):
+        cx.MCDropout(samples=0)
