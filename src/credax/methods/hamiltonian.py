@@ -64,7 +64,7 @@ class Chain(eqx.Module):
         return self.descent.replicas
 
     @property
-    def offset(self) -> int:
+    def offset(self) -> int | np.int32:
         """Number of the first chain."""
         return self.descent.offset
 

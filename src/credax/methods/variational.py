@@ -6,6 +6,7 @@ from typing import Any, ClassVar, Literal, NamedTuple, cast
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
 from jaxtyping import Array, Float, Int, PyTree, UInt32
 
@@ -62,7 +63,7 @@ class Variational(eqx.Module):
         return self.descent.replicas
 
     @property
-    def offset(self) -> int:
+    def offset(self) -> int | np.int32:
         """As descent has."""
         return self.descent.offset
 

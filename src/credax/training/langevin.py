@@ -6,6 +6,7 @@ from typing import NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
@@ -59,7 +60,7 @@ class Langevin(eqx.Module):
         return self.descent.replicas
 
     @property
-    def offset(self) -> int:
+    def offset(self) -> int | np.int32:
         """As descent has."""
         return self.descent.offset
 
