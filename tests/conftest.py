@@ -43,8 +43,19 @@ _SLOW = (
     "docs/test_pages",
     "experiments/",
     "methods/test_function",
+    "methods/test_hamiltonian",
+    "methods/test_noise_posteriors",
     "methods/test_repulsive",
     "methods/test_samplers",
+    "methods/test_snapshots",
+    "methods/test_stochastic_samplers",
+    "methods/test_variational",
+    "metrics/test_metrics_properties",
+    "metrics/test_metrics_resampling",
+    "metrics/test_metrics_streaming",
+    "structure/test_structure_canonical",
+    "structure/test_structure_match",
+    "zoo/test_zoo_training",
 )
 
 

@@ -50,7 +50,7 @@ ROWS = {
     "deep-ensemble": Row(DeepEnsemble(members=4), DeepEnsemble(members=6)),
     "forde": Row(FoRDE(members=4)),
     "feature-wgd": Row(FeatureWGD(members=4), slow=True),
-    "lit": Row(LIT(members=4)),
+    "lit": Row(LIT(members=4), slow=True),
     "weight-wgd": Row(WeightWGD(members=4), slow=True),
     "svgd": Row(SVGD(members=4), slow=True),
     "function-wgd": Row(FunctionWGD(members=4), slow=True),
@@ -62,11 +62,13 @@ ROWS = {
     ),
     "fast-geometric": Row(FastGeometric(members=2, start=0.4, modes=2), slow=True),
     "sgld": Row(SGLD(samples=3, modes=2), SGLD(samples=3, modes=3), slow=True),
-    "sghmc": Row(SGHMC(samples=3, modes=2), SGHMC(samples=3, modes=3)),
+    "sghmc": Row(SGHMC(samples=3, modes=2), SGHMC(samples=3, modes=3), slow=True),
     "cyclical-sgmcmc": Row(
         CyclicalSGMCMC(cycles=2, samples=2, exploration=0.5, modes=2), slow=True
     ),
-    "mean-field-vi": Row(MeanFieldVI(samples=3, modes=2), MeanFieldVI(samples=3, modes=3)),
+    "mean-field-vi": Row(
+        MeanFieldVI(samples=3, modes=2), MeanFieldVI(samples=3, modes=3), slow=True
+    ),
     "low-rank-vi": Row(LowRankVI(rank=2, samples=3, modes=2), slow=True),
     "full-covariance-vi": Row(FullCovarianceVI(samples=3, modes=2), slow=True),
     "hmc": Row(

@@ -103,8 +103,8 @@ class Compare:
 
     methods: Names = ("single", "deep-ensemble")
     """Methods by name, separated by commas."""
-    members: int | None = None
-    """Members of every method that has them."""
+    members: int | None = 5
+    """Members of every method that has them, the same for all; None leaves each its own default."""
     seeds: int = 3
     """How many seeds, 0, 1, ..."""
     task: tyro.conf.OmitArgPrefixes[Task] = field(default_factory=Task)
