@@ -37,7 +37,7 @@ def merge(first: Moments | None, second: Moments) -> Moments:
     >>> batches = [np.array([1.0, 2.0]), np.array([3.0, 7.0, 8.0])]
     >>> parts = [Moments(len(b), b.mean(), b.var() * len(b)) for b in batches]
     >>> both = merge(*parts)
-    >>> float(both.mean), round(float(both.m2 / both.rows), 6)
+    >>> round(float(both.mean), 6), round(float(both.m2 / both.rows), 6)
     (4.2, 7.76)
     """
     if first is None:
