@@ -54,7 +54,10 @@ _SLOW = (
     "metrics/test_metrics_resampling",
     "metrics/test_metrics_streaming",
     "structure/test_structure_canonical",
+    "structure/test_structure_mass",
     "structure/test_structure_match",
+    "quality/test_exchangeability",
+    "training/test_distributed",
     "zoo/test_zoo_training",
 )
 

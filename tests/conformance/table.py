@@ -86,5 +86,5 @@ ROWS = {
         MLP((8,), outputs=3, norm="batch"),
         slow=True,
     ),
-    "swag": Row(SWAG(modes=2, samples=3), SWAG(modes=3, samples=3)),
+    "swag": Row(SWAG(modes=2, samples=3), SWAG(modes=3, samples=3), slow=True),
 }

@@ -81,9 +81,9 @@ def test_exponents_of_a_dense_network():
 def test_resnet18_has_twelve_groups(statistics, inner, stream):
     network, x = networks.ResNet18(10), struct(1, 32, 32, 3)
     shapes = jax.eval_shape(network.init, jax.random.key(0), x)
-    start = time.perf_counter()
+    start = time.process_time()
     structure = trace(network, shapes, x, statistics=statistics, verify=False)
-    seconds = time.perf_counter() - start
+    seconds = time.process_time() - start
     sizes = [group.size for group in structure.groups]
     assert sorted(sizes) == sorted([64, 128, 256, 512] * 3)
     for size in (64, 128, 256, 512):
@@ -395,3 +395,32 @@ def test_small_resnet_has_negative_scales_covered():
         "scale"
     ]
     assert min(scale) < 0 < max(scale)
+
+
+def test_constants_beside_each_other_are_not_one():
+    """Segments of ones and of twos: a bias over both may not be permuted across them."""
+
+    def function(p, x):
+        ones, twos = jnp.ones((x.shape[0], 2)), jnp.full((x.shape[0], 3), 2.0)
+        h = jnp.concatenate([ones.astype(x.dtype), twos.astype(x.dtype), relu(x @ p["a"])], -1)
+        return relu(h + p["b"]) @ p["c"]
+
+    structure = traced(plain({"a": (3, 4), "b": (9,), "c": (9, 2)}, function), (2, 3))
+    assert sorted(group.size for group in structure.groups) == [2, 3, 4]
+
+
+def test_a_running_log_sum_allows_no_scaling():
+    def function(p, x):
+        h = jnp.einsum("bti,ij->btj", x, p["a"])
+        return jax.lax.cumlogsumexp(h, axis=1).sum(1) @ p["b"]
+
+    assert found(traced(plain({"a": (3, 4), "b": (4, 2)}, function), (2, 5, 3))) == [(4, (), 0)]
+
+
+def test_a_network_that_computes_in_single_precision_is_judged_by_it():
+    def function(p, x):
+        return relu(x.astype(jnp.float32) @ p["a"].astype(jnp.float32)) @ p["b"]
+
+    structure = traced(plain({"a": (3, 4), "b": (4, 2)}, function), (2, 3))
+    assert found(structure) == [(4, (), 1)]
+    assert structure.error < 1e-4

@@ -239,7 +239,13 @@ def _merged(flat: list[Label], size: Callable) -> list[Label]:
     merged: list[Label] = []
     for part in flat:
         last = merged[-1] if merged else None
-        if isinstance(part, Uniform) and isinstance(last, Uniform) and part.zero == last.zero:
+        # Neighbouring segments may hold different numbers, unless both are zero.
+        if (
+            isinstance(part, Uniform)
+            and isinstance(last, Uniform)
+            and part.zero == last.zero
+            and (size is math.prod or part.zero)
+        ):
             merged[-1] = Uniform(size((last.size, part.size)), part.zero)
         else:
             merged.append(part)

@@ -113,10 +113,12 @@ def _ascend(structure, member, target, attempt, generator) -> tuple[Element, flo
         for number in generator.permutation(len(structure.groups)):
             group = structure.groups[number]
             step = _assignment(structure, current, target, group)
-            changed = moved(structure, current, step)
-            gained = _objective(changed, target)
-            if gained > value + 1e-12 * abs(value):
-                current, value, element = changed, gained, compose(step, element)
+            before = {o.path: current[o.path] for o in group.occurrences}
+            after = moved(structure, before, step)
+            gain = _objective(after, target) - _objective(before, target)
+            if gain > 1e-12 * abs(value):
+                current, value = {**current, **after}, value + gain
+                element = compose(step, element)
         if value <= start + 1e-12 * abs(start):
             break
     return element, value

@@ -154,7 +154,7 @@ def ordered(context: Context, equation, values: list[Value]) -> list[Value]:
         if name == "top_k":
             size = shape_of(variable)[axes[0]]
             labels[axes[0]] = pinned(context, size, "the largest entries", "top")
-        if name == "cumprod":
+        if name in ("cumprod", "cumlogsumexp"):
             labels = [context.unscaled(label) for label in labels]
         if name == "sort":
             labels = [

@@ -272,7 +272,7 @@ def lower_bound(problem: Problem, masses: list[np.ndarray]) -> np.ndarray:
     potential = _potential(problem, masses)
     flow, energy, valid = [], [], np.ones(problem.members, bool)
     for term, mass in zip(problem.terms, masses, strict=True):
-        part = term.field(potential) if term.uses else np.zeros_like(mass)
+        part = np.asarray(term.field(potential) if term.uses else np.zeros_like(mass))
         valid &= np.greater(part, -1).reshape(-1, problem.members).all(0)
         part = np.maximum(part, -1 + 1e-15)
         flow.append(mass * (1 + part))

@@ -195,7 +195,10 @@ def log_factor(structure: Structure, view: View, element: Element):
         if leaf is None or group is None:
             continue
         for k, exponent in structure.exponents(group, place_of(leaf)):
-            value = spread(element.log_scales[group.id, k], view, element.base(group), axis)
+            value = element.log_scales[group.id, k]
+            if isinstance(value, np.ndarray) and not value.any():
+                continue
+            value = spread(value, view, element.base(group), axis)
             term = float(exponent) * value
             logs = term if logs is None else logs + term
     return logs
@@ -235,6 +238,8 @@ def permuted(structure: Structure, view: View, element: Element) -> View:
 
 def _taken(view: View, element: Element, group: Group, axis: int):
     order, base = element.permutations[group.id], element.base(group)
+    if isinstance(order, np.ndarray) and np.all(order == np.arange(group.size)):
+        return view.array
     xp = namespace(view.array)
     if not base:
         return xp.take(view.array, order, axis=axis)

@@ -62,11 +62,15 @@ def verify_structure(structure: Structure, network, variables, x, jaxpr: Any = N
 
 def _has_single(jaxpr) -> bool:
     """Whether any array of the computation is of lower precision than float64."""
-    return any(
-        getattr(v.aval, "dtype", None) in (jnp.float32, jnp.float16, jnp.bfloat16)
-        for equation in jaxpr.eqns
-        for v in equation.outvars
-    )
+    low = (jnp.float32, jnp.float16, jnp.bfloat16)
+    for equation in jaxpr.eqns:
+        if any(getattr(v.aval, "dtype", None) in low for v in equation.outvars):
+            return True
+        for inner in jax.tree.leaves(list(equation.params.values())):
+            inner = getattr(inner, "jaxpr", inner)
+            if hasattr(inner, "eqns") and _has_single(inner):
+                return True
+    return False
 
 
 def _evaluation(structure, run, variables, x):
