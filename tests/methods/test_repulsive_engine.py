@@ -44,6 +44,7 @@ def test_strategies_give_one_gradient(float64):
     for dynamic, strategy in (
         (dynamics, Map(1)),
         (recomputed, Map(3)),
+        (recomputed, Unroll()),
         (dynamics, Unroll()),
         (dynamics, Shard(jax.make_mesh((8, 1), ("members", "data")))),
         (dynamics, Shard(jax.make_mesh((1, 8), ("members", "data")))),

@@ -162,3 +162,16 @@ def test_results_that_do_not_fit():
         Result("a", 0, {}, good.prediction)
     with pytest.raises(InputError, match="predicts 40 rows and y has 39"):
         Result("a", 0, {}, good.prediction, good.y[:-1])
+
+
+def test_a_table_too_wide_either_way_is_cut_by_metrics_with_no_word_broken():
+    """Eight methods with long names: each piece has all of them, each metric stands in one."""
+    seeds = [{"accuracy": 0.9 + 0.01 * s, "nll": 0.3, "ece": 0.02, "brier": 0.1} for s in range(2)]
+    names = [f"Deep ensemble, {n} members" for n in range(8)]
+    results = [Result(n, s, dict(m)) for n in names for s, m in enumerate(seeds)]
+    console = Console(width=45, record=True, file=io.StringIO())
+    print_rich(summarise(Comparison("many", "digits", "classification", results)), console)
+    text = console.export_text()
+    assert max(map(len, text.splitlines())) <= 45
+    assert all(text.count(name) == text.count(names[0]) >= 2 for name in names)
+    assert all(text.count(word) == 1 for word in ("Accuracy", "NLL", "ECE", "Brier"))

@@ -12,6 +12,7 @@ REGISTRY = {
     "forde-toy-1d": ("forde_toy_1d", "what members say between clusters of points on a line"),
     "forde-toy-2d": ("forde_toy_2d", "entropy around five clouds of points in the plane"),
     "forde-digits": ("forde_digits", "8 by 8 digits, clean and corrupted, all ensembles"),
+    "forde-fashion": ("forde_fashion", "Fashion-MNIST, clean and corrupted, rows fitted"),
     "forde-cifar10": ("forde_cifar10", "CIFAR-10, clean and corrupted (tables 2 and 3)"),
     "forde-cifar100": ("forde_cifar100", "CIFAR-100, clean and corrupted (table 1)"),
     "forde-tinyimagenet": ("forde_tinyimagenet", "TinyImageNet, clean and corrupted (table 4)"),

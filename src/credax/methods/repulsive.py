@@ -6,6 +6,7 @@ All members see one minibatch and one augmentation, for the kernel compares them
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 import equinox as eqx
@@ -19,7 +20,7 @@ from credax.methods.spaces import Embedding, Functions, Space
 from credax.network import Variables
 from credax.problem import Batch, Problem
 from credax.training.dynamics import Descent, DescentState, Info
-from credax.training.members import Strategy
+from credax.training.members import Map, Shard, Strategy
 
 DIAGNOSTIC_STEPS = 32
 
@@ -161,18 +162,19 @@ class Repulsive(eqx.Module):
         scale = self.scale(time) if callable(self.scale) else self.scale
         strength = jnp.asarray(scale, nll.dtype) * self.period
         cotangent = jax.tree.map(lambda leaf: strength * leaf, push.cotangent)
-        drive = 1.0 if self.drive is None else self.drive(time)
-        towards = drive * towards
+        factor = 1.0 if self.drive is None else self.drive(time)
+        towards = factor * towards
         if push.scores is not None and isinstance(self.space, Functions):
             # SVGD in function space: the outputs' own gradients are mixed, then pulled back.
             towards = self.space.blend(problem, push.scores, only_alive(towards, alive))
         if push.scores is None or isinstance(self.space, Functions):
             gradient = embedding.pullback(towards, cotangent)
-            shrink = jax.tree.map(lambda leaf: drive * leaf, shrink) if self.drive else shrink
+            shrink = jax.tree.map(lambda leaf: factor * leaf, shrink) if self.drive else shrink
             total = jax.tree.map(jnp.add, gradient, shrink)
         else:
             gradient, total = self._mixed(embedding, push.scores, towards, shrink, cotangent, alive)
-        measured = self._measured(embedding, gradient, towards, cotangent, alive, state, time)
+        ratio = partial(self._force_ratio, keys, variables, batch, strategy, towards, gradient)
+        measured = self._measured(embedding, ratio, alive, state, time)
         info = {"loss": nll + penalty, "nll": nll, **push.info, **measured}
         info |= {"repulsion_scale": strength, "alive": jnp.sum(alive)}
         return self._tied(total, alive), embedding.carried, info
@@ -237,8 +239,23 @@ class Repulsive(eqx.Module):
 
         return jax.vmap(jax.value_and_grad(penalty))(params)
 
-    def _measured(self, embedding, gradient, towards, cotangent, alive, state, time):
-        """Costly numbers, now and then: ``gradient`` is of loss and repulsion, without the prior's.
+    def _force_ratio(self, keys, variables, batch, strategy, towards, gradient):
+        """The repulsion's gradient over the loss's, one member after another to spare memory."""
+
+        def one(own, _):
+            params, carried, key, towards, gradient = own
+            apply = lambda params: self.descent.problem.outputs(  # noqa: E731
+                Variables(params, carried), batch.x, key=key, train=True
+            )[0]
+            drive = jax.vjp(apply, params)[1](towards)[0]
+            push = optax.tree.norm(jax.tree.map(jnp.subtract, gradient, drive))
+            return push / jnp.maximum(optax.tree.norm(drive), jnp.finfo(push.dtype).tiny)
+
+        in_turn = strategy if isinstance(strategy, Shard) else Map()
+        return in_turn(one, (variables.params, variables.state, keys, towards, gradient), None)
+
+    def _measured(self, embedding, ratio, alive, state, time):
+        """Costly numbers, now and then; ``ratio()`` compares repulsion and loss.
 
         At the first step of an epoch or every 32 steps, whichever is more often; else the last.
         """
@@ -246,12 +263,8 @@ class Repulsive(eqx.Module):
         every = min(DIAGNOSTIC_STEPS, per_epoch) * self.period
 
         def measure():
-            none = jax.tree.map(jnp.zeros_like, cotangent)
-            drive = embedding.pullback(towards, none)
-            push = _norms(jax.tree.map(jnp.subtract, gradient, drive))
-            ratio = push / jnp.maximum(_norms(drive), jnp.finfo(push.dtype).tiny)
             others = zip(self.force.measures, self.force.measure(embedding, alive), strict=True)
-            found = {"force_ratio": ratio, **dict(others)}
+            found = {"force_ratio": ratio(), **dict(others)}
             return {name: found[name].astype(old.dtype) for name, old in state.measured.items()}
 
         return jax.lax.cond(time % every == 0, measure, lambda: state.measured)
@@ -269,8 +282,3 @@ def only_alive(tree: PyTree, alive: Bool[Array, " members"]) -> PyTree:
 def _finite(z: Any) -> Bool[Array, " members"]:
     checks = [jnp.isfinite(leaf).reshape(len(leaf), -1).all(1) for leaf in jax.tree.leaves(z)]
     return jnp.stack(checks).all(0)
-
-
-def _norms(tree: Any) -> Float[Array, " members"]:
-    squares = [jnp.square(leaf).reshape(len(leaf), -1).sum(1) for leaf in jax.tree.leaves(tree)]
-    return jnp.sqrt(sum(squares))

@@ -17,7 +17,7 @@ from credax.errors import InputError
 from credax.likelihood import Bernoulli, Categorical, Gaussian
 from credax.network import Variables
 from credax.problem import Batch, Problem
-from credax.training.members import Strategy
+from credax.training.members import Strategy, Unroll
 
 GradientOf = Literal["logit", "log_prob", "loss", "logit_difference"]
 Statistics = Literal["batch", "frozen", "detached"]
@@ -202,8 +202,8 @@ class InputGradients(eqx.Module):
             return jnp.sum((far - near) / step)
 
         def pullback(outputs_cotangent, z_cotangent):
-            def pulled(own, _):
-                params, carried, key, out, force = own
+            def pulled(own, cotangents):
+                (params, carried, key), (out, force) = own, cotangents
                 settled = self._settle(problem, params, carried, part.x, key)
 
                 def value(params):
@@ -214,11 +214,11 @@ class InputGradients(eqx.Module):
 
                 return jax.grad(value)(params)
 
-            return strategy(
-                pulled,
-                (variables.params, variables.state, keys, outputs_cotangent, z_cotangent),
-                None,
-            )
+            cotangents = (outputs_cotangent, z_cotangent)
+            if isinstance(strategy, Unroll):
+                return strategy.in_turn(pulled, own(variables.params), cotangents)
+            both = (own(variables.params), cotangents)
+            return strategy(lambda both, _: pulled(*both), both, None)
 
         return Embedding(outputs, z, carried, pullback)
 

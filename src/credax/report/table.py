@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import math
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from statistics import fmean, stdev
@@ -95,6 +96,11 @@ class Table:
         cells = tuple(tuple(row[i] for i in shown) for row in self.cells)
         return replace(self, columns=tuple(self.columns[i] for i in shown), cells=cells)
 
+    def between(self, start: int, stop: int) -> "Table":
+        """The columns from ``start`` up to ``stop``."""
+        cells = tuple(row[start:stop] for row in self.cells)
+        return replace(self, columns=self.columns[start:stop], cells=cells)
+
     def legend(self) -> str:
         """What the arrows, the ± and the bold print mean."""
         meanings = {
@@ -176,25 +182,41 @@ def _flag_best(cells: list[Cell | None], column: Column) -> list[Cell | None]:
 
 
 def print_rich(table: Table, console: Any = None) -> None:
-    """Print the table to the terminal; a narrow one gets the errors below, or a row a metric."""
+    """Print the table to the terminal; a narrow one gets errors below, turns it, or cuts it."""
     from rich.console import Console
     from rich.measure import Measurement
     from rich.text import Text
 
     console = Console() if console is None else console
     unbounded = console.options.update(max_width=10_000)
+
+    def fits(form) -> bool:
+        return Measurement.get(console, unbounded, form).maximum <= console.width
+
     forms = [
         _rich_table(table, " ± ", None),
         _rich_table(table, "\n±", _METHOD_WIDTH),
         _turned_table(table),
     ]
-    widths = [Measurement.get(console, unbounded, form).maximum for form in forms]
-    fitting = [f for f, w in zip(forms, widths, strict=True) if w <= console.width]
-    console.print(fitting[0] if fitting else forms[-1])
+    fitting = [form for form in forms if fits(form)]
+    for form in fitting[:1] or _pieces(table, fits):
+        console.print(form)
     console.print(Text(table.legend(), style="dim"))
 
 
-def _rich_table(table: Table, separator: str, method_width: int | None):
+def _pieces(table: Table, fits: Callable[[Any], bool]) -> list[Any]:
+    """Tables of all methods and as many metrics as fit, one below the other."""
+    pieces, start = [], 0
+    while start < len(table.columns):
+        stop = start + 1
+        while stop < len(table.columns) and fits(_rich_table(table.between(start, stop + 1))):
+            stop += 1
+        pieces.append(_rich_table(table.between(start, stop)))
+        start = stop
+    return pieces
+
+
+def _rich_table(table: Table, separator: str = " ± ", method_width: int | None = None):
     from rich.text import Text
 
     out = _empty_table(table)

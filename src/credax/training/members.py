@@ -52,10 +52,36 @@ class Unroll(eqx.Module):
     def __call__(self, function, own, shared):
         """A Python loop, stacked."""
         count = len(jax.tree.leaves(own)[0])
-        results = [
-            function(jax.tree.map(lambda leaf, i=i: leaf[i], own), shared) for i in range(count)
-        ]
+        results = [function(_member(own, i), shared) for i in range(count)]
         return jax.tree.map(lambda *leaves: jnp.stack(leaves), *results)
+
+    def in_turn(self, function, own, late, at_once: int = 2):
+        """``function(own, late)`` with ``late`` of a member kept back until earlier ones are done.
+
+        What depends on ``own`` alone may be computed at any time, and shared with other parts of
+        the program; what depends on ``late`` is in memory for about ``at_once`` members only. The
+        compiler would else run all members side by side.
+        """
+        count = len(jax.tree.leaves(own)[0])
+        results = []
+        for i in range(count):
+            mine = _member(late, i)
+            if i >= at_once:
+                one = _one_after(results[i - at_once])
+                mine = jax.tree.map(lambda leaf, one=one: leaf * one.astype(leaf.dtype), mine)
+            results.append(function(_member(own, i), mine))
+        return jax.tree.map(lambda *leaves: jnp.stack(leaves), *results)
+
+
+def _member(tree: Any, index: int) -> Any:
+    return jax.tree.map(lambda leaf: leaf[index], tree)
+
+
+def _one_after(tree: Any) -> jax.Array:
+    """The number one, which the compiler cannot know before all of ``tree`` is computed."""
+    seen = sum(jnp.real(leaf.ravel()[0]) for leaf in jax.tree.leaves(tree))
+    seen = jnp.where(jnp.isfinite(seen), seen, 0.0)
+    return jnp.where(seen == seen, 1.0, seen)
 
 
 class Shard(eqx.Module):
