@@ -10,7 +10,7 @@ SOURCE = Path(__file__).parent.parent / "src" / "credax"
 FLOORS = [
     {"errors", "lazy", "phases"},
     {"standardise", "files", "network", "prediction"},
-    {"likelihood", "prior"},
+    {"likelihood", "prior", "covariance_prior"},
     {"problem"},
     {"posterior", "batch_statistics", "laws", "gaussian_posterior", "dropout_posterior"},
     {"networks", "adapters"},

@@ -49,6 +49,7 @@ def published_tables():
     from credax.experiments import (
         forde_cifar10,
         forde_cifar100,
+        forde_covariance_prior,
         forde_ensemble_size,
         forde_lengthscale,
         forde_tinyimagenet,
@@ -57,7 +58,7 @@ def published_tables():
     return [
         (forde_cifar100.TABLE_1, 10, "FoRDE-PCA", "corrupted_accuracy", 56.1),
         (forde_cifar10.TABLE_2, 10, "Deep ensemble", "nll", 0.117),
-        (forde_cifar10.TABLE_3, 5, "feature-RDE", "corrupted_ece", 0.07),
+        (forde_covariance_prior.TABLE_3, 3, "Deep ensemble, covariance", "corrupted_nll", 0.76),
         (forde_tinyimagenet.TABLE_4, 8, "SWAG", "ece", 0.020),
         (forde_lengthscale.FIGURE_11, 7, "PCA", "accuracy_hard", 44.71),
         (forde_ensemble_size.FIGURES_5_6, 4, "FoRDE-PCA, 30 members", "corrupted_nll", 0.66),

@@ -11,7 +11,7 @@ import pytest
 import credax as cx
 from credax.data import Split
 from credax.errors import InputError
-from credax.files import load_arrays
+from credax.files import load_arrays, read_json, write_json
 from credax.network import FunctionNetwork, Variables
 from credax.training import MemberDiverged
 from credax.training.run import RunFolder
@@ -264,6 +264,20 @@ def test_another_configuration_does_not_touch_a_run(split, tmp_path):
     with pytest.raises(InputError, match=r"rows"):
         fit(split[:50], folder=tmp_path / "run")
     assert {p.name: p.read_bytes() for p in (tmp_path / "run").iterdir()} == before
+
+
+def test_a_run_from_before_a_setting_existed_is_read_if_the_setting_has_its_default(
+    split, tmp_path
+):
+    fit(split, folder=tmp_path / "run")
+    path = tmp_path / "run" / "config.json"
+    config = read_json(path)
+    del config["training"]["momentum"], config["method"]["offset"]
+    write_json(path, config)
+    fit(split, folder=tmp_path / "run")
+    assert "momentum" not in read_json(path)["training"]
+    with pytest.raises(InputError, match=r"training.momentum is 0.9 there and 0.5 here"):
+        fit(split, folder=tmp_path / "run", momentum=0.5)
 
 
 def test_a_folder_with_other_files_is_not_used(split, tmp_path):

@@ -13,7 +13,7 @@ REGISTRY = {
     "forde-toy-2d": ("forde_toy_2d", "entropy around five clouds of points in the plane"),
     "forde-digits": ("forde_digits", "8 by 8 digits, clean and corrupted, all ensembles"),
     "forde-fashion": ("forde_fashion", "Fashion-MNIST, clean and corrupted, rows fitted"),
-    "forde-cifar10": ("forde_cifar10", "CIFAR-10, clean and corrupted (tables 2 and 3)"),
+    "forde-cifar10": ("forde_cifar10", "CIFAR-10, clean and corrupted (table 2)"),
     "forde-cifar100": ("forde_cifar100", "CIFAR-100, clean and corrupted (table 1)"),
     "forde-tinyimagenet": ("forde_tinyimagenet", "TinyImageNet, clean and corrupted (table 4)"),
     "forde-ablation": ("forde_ablation", "how hard to repel: strengths from 0 to 10, and a decay"),
@@ -22,6 +22,10 @@ REGISTRY = {
     "forde-gradient-penalty": (
         "forde_gradient_penalty",
         "a penalty on gradient cosines in the same metric against the repulsion",
+    ),
+    "forde-covariance-prior": (
+        "forde_covariance_prior",
+        "the first layer's prior from the inputs' covariance (table 3, figure 10)",
     ),
     "forde-diversity": ("forde_diversity", "diversity against severity of corruption (figure 7)"),
 }

@@ -47,7 +47,7 @@ class Bench:
     def problem(self, arm: Arm) -> Problem:
         """An arm's problem in the data's units."""
         train = self.dataset.train
-        return self.scale.problem(arm).with_units(train.inputs, train.targets)
+        return self.scale.problem(arm, train).with_units(train.inputs, train.targets)
 
     @property
     def trials(self) -> list[Trial]:
@@ -70,7 +70,7 @@ class Bench:
     def posterior(self, trial: Trial) -> Posterior:
         """Train, or resume, or read the finished run."""
         return fit(
-            self.scale.problem(trial.arm),
+            self.scale.problem(trial.arm, self.dataset.train),
             trial.arm.method,
             self.dataset.train,
             key=trial.seed,

@@ -10,12 +10,13 @@ from credax.experiments.pictures import generated_pictures
 from credax.experiments.published import Published
 from credax.likelihood import Categorical
 from credax.network import Network
+from credax.prior import Prior
 from credax.problem import Problem
 from credax.report import Result
 from credax.training import Training
 
 if TYPE_CHECKING:
-    from credax.data import Dataset
+    from credax.data import Dataset, Split
     from credax.experiments.bench import Bench
 
 ScaleName = Literal["test", "cpu", "paper"]
@@ -33,6 +34,8 @@ class Arm:
     """A record of `credax.methods`."""
     network: Callable[[int], Network] | None = None
     """A network of its own for so many outputs, where the scale's does not suit the method."""
+    prior: Callable[["Split", Network, float], Prior] | None = None
+    """A prior made of the training rows, the network and the weight decay, where that is not it."""
 
 
 @dataclass(frozen=True)
@@ -90,11 +93,13 @@ class Scale:
     note: str = ""
     """What a reader must know to compare this scale with the published one."""
 
-    def problem(self, arm: Arm) -> Problem:
-        """Network, likelihood and prior of an arm."""
+    def problem(self, arm: Arm, train: "Split | None" = None) -> Problem:
+        """Network, likelihood and prior of an arm; without rows the prior is the weight decay's."""
         outputs = self.likelihood.num_outputs(self.data.classes or 1)
         network = (arm.network or self.network)(outputs)
-        return Problem(network, self.likelihood, weight_decay=self.weight_decay)
+        if arm.prior is None or train is None:
+            return Problem(network, self.likelihood, weight_decay=self.weight_decay)
+        return Problem(network, self.likelihood, prior=arm.prior(train, network, self.weight_decay))
 
 
 @dataclass(frozen=True)

@@ -25,11 +25,10 @@ def describe_run(
     config: dict[str, Any] | None,
 ) -> dict[str, Any]:
     """The resolved configuration of a fit, as JSON."""
-    settings = dataclasses.asdict(training)
     return {
         **(config or {}),
         "method": {"name": method.name, **describe_method(method)},
-        "training": {name: value for name, value in settings.items() if name not in FREE},
+        "training": _settings(training),
         "problem": {
             "network": _name(problem.network),
             "likelihood": repr(problem.likelihood),
@@ -41,9 +40,26 @@ def describe_run(
     }
 
 
+def default_settings(method: Any) -> dict[str, Any]:
+    """What the sections of `describe_run` say of settings that nobody chose."""
+    fields = [f for f in dataclasses.fields(method) if f.default is not dataclasses.MISSING]
+    return {
+        "method": _plain({field.name: field.default for field in fields}),
+        "training": _settings(Training()),
+    }
+
+
+def _settings(training: Training) -> dict[str, Any]:
+    settings = dataclasses.asdict(training)
+    return {name: value for name, value in settings.items() if name not in FREE}
+
+
 def describe_method(method: Any) -> dict[str, Any]:
     """A record's fields; what JSON cannot hold, such as a schedule, by its name."""
-    values = {field.name: getattr(method, field.name) for field in dataclasses.fields(method)}
+    return _plain({field.name: getattr(method, field.name) for field in dataclasses.fields(method)})
+
+
+def _plain(values: dict[str, Any]) -> dict[str, Any]:
     plain = (str, int, float, type(None), list, tuple, dict)
     return {k: v if isinstance(v, plain) else _name_of(v) for k, v in values.items()}
 

@@ -17,7 +17,7 @@ from credax.posterior import Posterior
 from credax.problem import Problem
 from credax.training.augment import check_augmentations
 from credax.training.config import Training
-from credax.training.describe import describe_run
+from credax.training.describe import default_settings, describe_run
 from credax.training.engine import build_program
 from credax.training.members import Shard, on_host
 from credax.training.observer import Observer
@@ -91,7 +91,8 @@ def fit(
     run = None
     if folder is not None:
         run = RunFolder(folder, writes=jax.process_index() == 0)
-        run.open(describe_run(problem, method, training, data, validation, key, config))
+        described = describe_run(problem, method, training, data, validation, key, config)
+        run.open(described, default_settings(method))
     try:
         reporter = reporter_for(progress)
         return _Loop(program, method, data, validation, run, reporter, observer).run()

@@ -40,8 +40,11 @@ class RunFolder:
         """The run ended and its members are there."""
         return self.members.exists()
 
-    def open(self, config: dict[str, Any]) -> None:
-        """Claim the folder for this configuration, or say in one sentence why not."""
+    def open(self, config: dict[str, Any], defaults: dict[str, Any] | None = None) -> None:
+        """Claim the folder for this configuration, or say in one sentence why not.
+
+        A run written before a setting existed had what is now its default (``defaults``).
+        """
         if not self.writes:
             return
         try:
@@ -59,7 +62,7 @@ class RunFolder:
                 f"another process is training in {self.path}; wait for it or choose another --out"
             ) from error
         try:
-            self._agree(config)
+            self._agree(config, defaults or {})
         except BaseException:
             self.close()
             raise
@@ -70,7 +73,7 @@ class RunFolder:
             self._lock.close()
             self._lock = None
 
-    def _agree(self, config: dict[str, Any]) -> None:
+    def _agree(self, config: dict[str, Any], defaults: dict[str, Any]) -> None:
         path = self.path / "config.json"
         config = json.loads(json.dumps(config))
         if not path.exists():
@@ -82,7 +85,7 @@ class RunFolder:
                 )
             write_json(path, config)
             return
-        old = read_json(path)
+        old = _filled(read_json(path), json.loads(json.dumps(defaults)))
         if old != config:
             raise InputError(
                 f"{self.path} holds a run with other settings ({_first_difference(old, config)}); "
@@ -154,6 +157,14 @@ class RunFolder:
             return
         kept = [line for line in self.history() if line.get("step", 0) <= step]
         write_atomic(self.path / "metrics.jsonl", "".join(json.dumps(line) + "\n" for line in kept))
+
+
+def _filled(old: Any, defaults: dict[str, Any]) -> Any:
+    """A stored configuration with the settings that its sections did not know yet."""
+    if not isinstance(old, dict):
+        return old
+    known = {n: {**d, **old[n]} for n, d in defaults.items() if isinstance(old.get(n), dict)}
+    return {**old, **known}
 
 
 def _first_difference(old: Any, new: Any, where: str = "") -> str:
