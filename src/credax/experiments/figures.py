@@ -13,6 +13,8 @@ from credax.report.png import data_uri
 from credax.report.svg import COLOURS, dash, marks
 
 PANEL_WIDTH, PANEL_HEIGHT, TITLE, GAP = 300, 234, 22, 14
+# Room for a tick of six digits before the first panel's axis.
+LEFT = 14
 
 # A page has its own style sheet with these classes; a file that stands alone carries this one.
 _STYLE = """
@@ -82,11 +84,12 @@ def sheet(
     width, height = size[0] + GAP, size[1] + TITLE + GAP
     parts = []
     for number, (title, layers) in enumerate(panels):
-        across, down = number % columns * width, number // columns * height
+        across, down = LEFT + number % columns * width, number // columns * height
         heading = element("text", title, x="2", y="15", class_="title label")
         body = element("g", layers, transform=f"translate(0 {TITLE})")
         parts.append(element("g", heading, body, transform=f"translate({across:g} {down:g})"))
-    across, down = min(columns, len(panels)) * width, -(-len(panels) // columns) * height
+    across = LEFT + min(columns, len(panels)) * width
+    down = -(-len(panels) // columns) * height
     legend, depth = _legend(series, across)
     parts.append(element("g", legend, transform=f"translate(0 {down:g})"))
     box = f"0 0 {across:g} {down + depth:g}"
