@@ -164,3 +164,19 @@ def test_lists(what, capsys):
     code, out, _ = run(capsys, "list", what, "--json")
     assert code == 0
     assert len(json.loads(out)) > 10
+
+
+@pytest.mark.filterwarnings("default:the temperature:credax.calibration.CalibrationWarning")
+def test_what_a_calibrator_warns_of_is_on_the_page(tmp_path, capsys):
+    """Two clouds that nobody confuses: no temperature is cold enough, and the reader is told."""
+    y = np.arange(200) % 2
+    x = np.random.default_rng(0).normal(size=(200, 2)) + 20 * y[:, None]
+    lines = [f"{a},{b},{'odd' if c else 'even'}" for (a, b), c in zip(x, y, strict=True)]
+    (tmp_path / "clouds.csv").write_text("\n".join(["a,b,kind", *lines]))
+    where = ["--data", tmp_path / "clouds.csv", "--out", tmp_path / "runs", "--quiet"]
+    options = ["--methods", "single", "--seeds", "1", "--epochs", "3", "--validation", "0.3"]
+    code, _, err = run(capsys, "compare", *where, *options, "--calibrate", "temperature")
+    assert code == 0
+    assert "reached its bound 0.01" in err
+    page = (tmp_path / "runs" / "report.html").read_text()
+    assert "seed 0: the temperature reached its bound 0.01" in page

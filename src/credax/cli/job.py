@@ -162,9 +162,12 @@ class SavedRun:
                 "peak_memory_bytes": ending.get("peak_memory_bytes"),
             },
             config=self.config,
-            notes=tuple(
-                f"member {m} was left out: its loss became non-finite at epoch {epoch:.1f}"
-                for m, epoch in excluded.items()
+            notes=(
+                *(
+                    f"member {m} was left out: its loss became non-finite at epoch {epoch:.1f}"
+                    for m, epoch in excluded.items()
+                ),
+                *judgement.notes,
             ),
             judgement=judgement,
             gradients=_gradients(posterior, test),

@@ -1,6 +1,7 @@
 """A posterior judged on more than clean rows: corrupted pictures, strange data, calibration."""
 
 import json
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -65,7 +66,7 @@ class Judge:
         found = {name: value for name, value in values.items() if name.startswith("ood/")}
         shift = self._shifted(posterior, folder, progress) if self.judging.shift else {}
         found |= shift.get("values", {})
-        calibrated, sets = self._calibrated(posterior, prediction, folder)
+        calibrated, sets, notes = self._calibrated(posterior, prediction, folder)
         for name, after in calibrated.items():
             scores = metrics.evaluate(after, y)
             found |= {f"calibrated/{name}/{metric}": v for metric, v in scores.items()}
@@ -79,6 +80,7 @@ class Judge:
             calibrated,
             sets,
             shift.get("note", ""),
+            notes,
         )
 
     def cells(self) -> Iterator[tuple[Cell, Split]]:
@@ -185,17 +187,23 @@ class Judge:
 
     def _calibrated(
         self, posterior: Posterior, prediction: Prediction, folder: Path | None
-    ) -> tuple[dict, dict]:
-        """Predictions and sets by calibrator: those the run has stored, and those asked for."""
+    ) -> tuple[dict, dict, tuple[str, ...]]:
+        """Predictions and sets by calibrator, stored or asked for, and what they warned of."""
         fitted = {} if folder is None else stored(folder)
         wanted = [name for name in dict.fromkeys(self.judging.calibrate) if name not in fitted]
+        caught = []
         if wanted:
             rows = calibration.calibration_rows(self.dataset)
             own = posterior.predict(rows.x)
-            fitted |= {name: calibration.calibrate(name, own, rows) for name in wanted}
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always", calibration.CalibrationWarning)
+                fitted |= {name: calibration.calibrate(name, own, rows) for name in wanted}
+            for warning in caught:
+                warnings.warn_explicit(warning.message, warning.category, warning.filename, 0)
         after = {name: applied(map_, prediction) for name, map_ in fitted.items()}
         calibrated = {n: p for n, p in after.items() if isinstance(p, type(prediction))}
-        return calibrated, {n: p for n, p in after.items() if n not in calibrated}
+        sets = {n: p for n, p in after.items() if n not in calibrated}
+        return calibrated, sets, tuple(str(warning.message) for warning in caught)
 
 
 def stored(folder: Path) -> dict[str, Any]:

@@ -19,7 +19,8 @@ class Judgement:
     predictions on other data by name. ``severities`` are metrics by the severity of corruption, 0
     for the same rows uncorrupted, and ``cells`` by its kind and severity. ``calibrated`` are
     predictions after a calibrator, ``sets`` its prediction sets ``[rows, classes]`` (bool) or
-    intervals. ``corruptions`` says in words what was corrupted.
+    intervals. ``corruptions`` says in words what was corrupted; ``notes`` are sentences for the
+    reader, such as what a calibrator warned of.
     """
 
     values: dict[str, float] = field(default_factory=dict)
@@ -29,6 +30,7 @@ class Judgement:
     calibrated: dict[str, Prediction] = field(default_factory=dict)
     sets: dict[str, Any] = field(default_factory=dict)
     corruptions: str = ""
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

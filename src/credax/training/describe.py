@@ -46,6 +46,8 @@ def default_settings(method: Any) -> dict[str, Any]:
     return {
         "method": _plain({field.name: field.default for field in fields}),
         "training": _settings(Training()),
+        # The command line keeps the settings of its own, all of them, beside.
+        "task": {"training": dataclasses.asdict(Training())},
     }
 
 

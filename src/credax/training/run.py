@@ -85,7 +85,8 @@ class RunFolder:
                 )
             write_json(path, config)
             return
-        old = _filled(read_json(path), json.loads(json.dumps(defaults)))
+        stored, defaults = read_json(path), json.loads(json.dumps(defaults))
+        old = _filled(stored, {name: d for name, d in defaults.items() if name in stored})
         if old != config:
             raise InputError(
                 f"{self.path} holds a run with other settings ({_first_difference(old, config)}); "
@@ -159,11 +160,11 @@ class RunFolder:
         write_atomic(self.path / "metrics.jsonl", "".join(json.dumps(line) + "\n" for line in kept))
 
 
-def _filled(old: Any, defaults: dict[str, Any]) -> Any:
+def _filled(old: Any, defaults: Any) -> Any:
     """A stored configuration with the settings that its sections did not know yet."""
-    if not isinstance(old, dict):
+    if not isinstance(old, dict) or not isinstance(defaults, dict):
         return old
-    known = {n: {**d, **old[n]} for n, d in defaults.items() if isinstance(old.get(n), dict)}
+    known = {n: _filled(old[n], d) if n in old else d for n, d in defaults.items()}
     return {**old, **known}
 
 
