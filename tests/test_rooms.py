@@ -12,7 +12,7 @@ FLOORS = [
     {"standardise", "files", "network", "prediction"},
     {"likelihood", "prior"},
     {"problem"},
-    {"posterior", "batch_statistics", "laws", "gaussian_posterior", "dropout_posterior"},
+    {"posterior", "batch_statistics", "laws", "gaussian_posterior"},
     {"networks", "adapters"},
     {"data"},
     {"groups", "structure"},

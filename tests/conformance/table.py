@@ -27,7 +27,7 @@ from credax.methods.svgd import SVGD
 from credax.methods.swa import SWA
 from credax.methods.swag import SWAG
 from credax.methods.weight_wgd import WeightWGD
-from credax.networks import MLP, Activation, Dense, Dropout, Sequential
+from credax.networks import MLP
 
 
 @dataclass(frozen=True)
@@ -42,8 +42,6 @@ class Row:
     slow: bool = False
     """Left to `make test-slow`; its dynamics is that of a method that is not."""
 
-
-DROPOUT = Sequential((Dense(8), Activation("relu"), Dropout(0.1), Dense(3)))
 
 ROWS = {
     "single": Row(Single(), DeepEnsemble(members=2)),
@@ -78,7 +76,9 @@ ROWS = {
     ),
     "nuts": Row(NUTS(samples=5, warmup=60, depth=4, modes=2), slow=True),
     "mc-dropout": Row(
-        MCDropout(samples=4, modes=2), MCDropout(samples=4, modes=3), DROPOUT, slow=True
+        MCDropout(samples=4, modes=2, mask_groups=2),
+        MCDropout(samples=4, modes=3, mask_groups=2),
+        slow=True,
     ),
     "mc-batch-norm": Row(
         MCBatchNorm(samples=3, batch_size=8, modes=2),
