@@ -13,6 +13,7 @@ from credax.methods.full_covariance_vi import FullCovarianceVI
 from credax.methods.function_svgd import FunctionSVGD
 from credax.methods.function_wgd import FunctionWGD
 from credax.methods.hmc import HMC
+from credax.methods.laplace import Laplace
 from credax.methods.lit import LIT
 from credax.methods.low_rank_vi import LowRankVI
 from credax.methods.mc_batch_norm import MCBatchNorm
@@ -86,5 +87,6 @@ ROWS = {
         MLP((8,), outputs=3, norm="batch"),
         slow=True,
     ),
+    "laplace": Row(Laplace(samples=4, modes=2), Laplace(samples=4, modes=3), slow=True),
     "swag": Row(SWAG(modes=2, samples=3), SWAG(modes=3, samples=3), slow=True),
 }
