@@ -12,7 +12,7 @@ FLOORS = [
     {"standardise", "files", "network", "prediction"},
     {"likelihood", "prior", "covariance_prior"},
     {"problem"},
-    {"posterior", "batch_statistics", "laws", "gaussian_posterior", "dropout_posterior"},
+    {"posterior", "batch_statistics", "laws", "gaussian_posterior"},
     {"networks", "adapters"},
     {"data"},
     {"groups", "structure"},

@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from credax.methods.function_svgd import FunctionSVGD as FunctionSVGD
     from credax.methods.function_wgd import FunctionWGD as FunctionWGD
     from credax.methods.hmc import HMC as HMC
+    from credax.methods.laplace import Laplace as Laplace
+    from credax.methods.laplace_posterior import LaplacePosterior as LaplacePosterior
     from credax.methods.lit import LIT as LIT
     from credax.methods.low_rank_vi import LowRankVI as LowRankVI
     from credax.methods.mc_batch_norm import MCBatchNorm as MCBatchNorm
@@ -100,6 +102,8 @@ __getattr__, __all__ = lazy_names(  # pyright: ignore[reportUnsupportedDunderAll
         "FunctionSVGD": "methods.function_svgd",
         "SWA": "methods.swa",
         "SWAG": "methods.swag",
+        "Laplace": "methods.laplace",
+        "LaplacePosterior": "methods.laplace_posterior",
         "MCDropout": "methods.mc_dropout",
         "MCBatchNorm": "methods.mc_batch_norm",
         "NUTS": "methods.nuts",

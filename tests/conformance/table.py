@@ -13,6 +13,7 @@ from credax.methods.full_covariance_vi import FullCovarianceVI
 from credax.methods.function_svgd import FunctionSVGD
 from credax.methods.function_wgd import FunctionWGD
 from credax.methods.hmc import HMC
+from credax.methods.laplace import Laplace
 from credax.methods.lit import LIT
 from credax.methods.low_rank_vi import LowRankVI
 from credax.methods.mc_batch_norm import MCBatchNorm
@@ -27,7 +28,7 @@ from credax.methods.svgd import SVGD
 from credax.methods.swa import SWA
 from credax.methods.swag import SWAG
 from credax.methods.weight_wgd import WeightWGD
-from credax.networks import MLP, Activation, Dense, Dropout, Sequential
+from credax.networks import MLP
 
 
 @dataclass(frozen=True)
@@ -42,8 +43,6 @@ class Row:
     slow: bool = False
     """Left to `make test-slow`; its dynamics is that of a method that is not."""
 
-
-DROPOUT = Sequential((Dense(8), Activation("relu"), Dropout(0.1), Dense(3)))
 
 ROWS = {
     "single": Row(Single(), DeepEnsemble(members=2)),
@@ -78,7 +77,9 @@ ROWS = {
     ),
     "nuts": Row(NUTS(samples=5, warmup=60, depth=4, modes=2), slow=True),
     "mc-dropout": Row(
-        MCDropout(samples=4, modes=2), MCDropout(samples=4, modes=3), DROPOUT, slow=True
+        MCDropout(samples=4, modes=2, mask_groups=2),
+        MCDropout(samples=4, modes=3, mask_groups=2),
+        slow=True,
     ),
     "mc-batch-norm": Row(
         MCBatchNorm(samples=3, batch_size=8, modes=2),
@@ -86,5 +87,6 @@ ROWS = {
         MLP((8,), outputs=3, norm="batch"),
         slow=True,
     ),
+    "laplace": Row(Laplace(samples=4, modes=2), Laplace(samples=4, modes=3), slow=True),
     "swag": Row(SWAG(modes=2, samples=3), SWAG(modes=3, samples=3), slow=True),
 }

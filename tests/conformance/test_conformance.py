@@ -189,6 +189,6 @@ def test_draws_are_members(fitted):
     for draw, member in zip(jax.tree.leaves(draws), leaves(fitted), strict=True):
         assert draw.shape == (5, *member.shape[1:])
         if not isinstance(fitted, Population):
-            continue  # a law draws new networks
+            continue  # a law, or masks, draw new networks
         for row in np.asarray(draw):
             assert any(np.array_equal(row, one) for one in member)

@@ -8,30 +8,37 @@ from scipy.special import logsumexp
 
 import credax as cx
 from credax.data import Split
-from credax.dropout_posterior import DropoutPosterior
 from credax.errors import InputError
+from credax.methods.dropout_posterior import DropoutPosterior
+from credax.methods.masks import Own, inserted_masks
 from credax.networks import Activation, BatchNorm, Conv, Dense, Dropout, Flatten, Sequential
 from credax.posterior import population
 
 TRAINING = cx.Training(epochs=2, batch_size=20)
 
 
-def posterior_of(layers, params, x, draws, state=None, consistent=True):
+def posterior_of(layers, params, x, draws, rate=None):
     """A dropout posterior around given parameters of one network."""
     problem = cx.Problem(Sequential(layers), cx.Gaussian(1.0))
-    variables = jax.tree.map(
-        lambda leaf: jnp.asarray(leaf)[None], cx.Variables(params, state or {})
-    )
+    one = cx.Variables(params, {})
+    variables = jax.tree.map(lambda leaf: jnp.asarray(leaf)[None], one)
+    masks = Own() if rate is None else inserted_masks(problem, x, rate)
     seeds = jax.random.key_data(jax.random.split(jax.random.key(0), (1, draws)))
-    return DropoutPosterior(population(problem, variables, x), seeds, consistent)
+    return DropoutPosterior(population(problem, variables, x), seeds, masks)
 
 
-def test_a_linear_layer():
-    """DO-1, O-DROP: w = (1, 2), x = (1, -1), p = .2: mean -1 and variance 1.25 (inverted)."""
+@pytest.mark.parametrize("rate", [None, 0.2])
+def test_a_linear_layer(rate):
+    """DO-1, O-DROP: w = (1, 2), x = (1, -1), p = .2: mean -1 and variance 1.25 (inverted).
+
+    By a dropout layer of the network's own, and by masks inserted before its kernel.
+    """
     draws, x = 40_000, np.array([[1.0, -1.0]], np.float32)
     params = {"0_dense": {"kernel": np.array([[1.0], [2.0]], np.float32)}}
-    layers = (Dropout(0.2), Dense(1, bias=False))
-    means = np.asarray(posterior_of(layers, params, x, draws).predict(x).members, float)[:, 0]
+    dense = Dense(1, bias=False)
+    layers = (Dropout(0.2), dense) if rate is None else (dense,)
+    members = posterior_of(layers, params, x, draws, rate).predict(x).members
+    means = np.asarray(members, float)[:, 0]
     assert means.mean() == pytest.approx(-1, abs=4 * np.sqrt(1.25 / draws))
     fourth = np.mean((means - means.mean()) ** 4) - 1.25**2
     assert means.var() == pytest.approx(1.25, abs=4 * np.sqrt(fourth / draws))
@@ -52,10 +59,11 @@ def test_the_likelihood_of_regression():
 LAYERS = (Dense(16), BatchNorm(), Activation("relu"), Dropout(0.3), Dense(3))
 
 
-@pytest.fixture(scope="module")
-def dropped(blobs):
+@pytest.fixture(scope="module", params=[None, 0.2])
+def dropped(blobs, request):
+    """With a layer of the network's own, and with inserted masks."""
     problem = cx.Problem(Sequential(LAYERS), cx.Categorical(), weight_decay=1e-3)
-    method = cx.MCDropout(samples=6, modes=2)
+    method = cx.MCDropout(rate=request.param, samples=6, modes=2)
     return cx.fit(problem, method, Split(*blobs), training=TRAINING, progress=False)
 
 
@@ -76,7 +84,7 @@ def test_masks_are_the_same_in_any_batch_and_order(dropped, blobs):
 
 
 def test_masks_of_rows_differ_on_request(dropped, blobs):
-    each = DropoutPosterior(dropped.networks, dropped.seeds, consistent=False)
+    each = DropoutPosterior(dropped.networks, dropped.seeds, Own(consistent=False))
     rows = np.asarray(each.predict(np.repeat(blobs[0][:1], 20, axis=0)).log_probs)
     assert np.ptp(rows, axis=1).max() > 0.01
 
@@ -98,20 +106,60 @@ def test_rate_zero_is_the_network(blobs):
     """DO-2, by masks that keep everything: a rate of 1e-9 never drops and scales by one."""
     layers = (Dense(8), Activation("relu"), Dropout(1e-9), Dense(3))
     problem = cx.Problem(Sequential(layers), cx.Categorical())
-    posterior = cx.fit(
-        problem, cx.MCDropout(samples=3), Split(*blobs), training=TRAINING, progress=False
-    )
-    plain = posterior.networks.predict(blobs[0]).log_probs
-    np.testing.assert_allclose(
-        posterior.predict(blobs[0]).log_probs, np.repeat(plain, 3, axis=0), atol=1e-5
-    )
+    for rate in (None, 0.0):
+        method = cx.MCDropout(rate=rate, samples=3)
+        posterior = cx.fit(problem, method, Split(*blobs), training=TRAINING, progress=False)
+        plain = posterior.networks.predict(blobs[0]).log_probs
+        np.testing.assert_allclose(
+            posterior.predict(blobs[0]).log_probs, np.repeat(plain, 3, axis=0), atol=1e-5
+        )
+    single = cx.fit(problem, cx.Single(), Split(*blobs), training=TRAINING, progress=False)
+    for a, b in zip(
+        jax.tree.leaves(posterior.variables), jax.tree.leaves(single.variables), strict=True
+    ):
+        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
+
+
+def test_inserted_masks_mask_inputs_of_every_kernel():
+    """x (W * r) = (x * r) W by hand for two dense layers; drawn networks carry their masks."""
+    problem = cx.Problem(cx.networks.MLP((5,), outputs=3), cx.Categorical())
+    x = np.random.default_rng(0).normal(size=(4, 2)).astype(np.float32)
+    variables = problem.init(jax.random.key(1), x)
+    masks = inserted_masks(problem, x, 0.4)
+    key = jax.random.key(2)
+    drawn = masks.draw(key)
+    first, second = (np.asarray(drawn[f"params/{i}_dense/kernel"]) for i in range(2))
+    assert (first.shape, second.shape) == ((2,), (5,))
+    assert set(np.round(np.concatenate([first, second]), 5)) <= {0.0, np.float32(1.66667)}
+    params = variables.params
+    hidden = np.maximum((x * first) @ params["0_dense"]["kernel"] + params["0_dense"]["bias"], 0)
+    exact = (hidden * second) @ params["1_dense"]["kernel"] + params["1_dense"]["bias"]
+    np.testing.assert_allclose(masks.outputs(problem, variables, x, key), exact, atol=1e-5)
+
+
+def test_training_masks_come_in_groups(blobs):
+    """Each of the groups has its own masks; any batch size has groups, at most as many as asked."""
+    problem = cx.Problem(cx.networks.MLP((5,), outputs=3), cx.Categorical())
+    method = cx.MCDropout(rate=0.5, mask_groups=4)
+    dynamics = method.dynamics(problem, Split(*blobs), TRAINING).inner
+    x = np.repeat(blobs[0][:1], 20, axis=0)
+    batch = problem.prepare(x, np.zeros(20, int))
+    variables = problem.init(jax.random.key(0), x)
+    outputs, _ = dynamics.outputs(variables, batch.x, jax.random.key(3))
+    rows = np.asarray(outputs).reshape(4, 5, 3)
+    np.testing.assert_allclose(rows, np.repeat(rows[:, :1], 5, axis=1), atol=1e-6)
+    assert len(np.unique(rows[:, 0].round(5), axis=0)) > 1
+    for size, groups in ((20, 5), (7, 7), (16, 8), (11, 1)):
+        training = cx.Training(epochs=1, batch_size=size)
+        made = cx.MCDropout(mask_groups=8).dynamics(problem, Split(*blobs), training)
+        assert made.inner.groups == groups
 
 
 def test_a_network_without_dropout_is_refused(blobs):
-    split = Split(*blobs)
+    split, method = Split(*blobs), cx.MCDropout(rate=None)
     for network in (cx.networks.MLP((4,), outputs=3), Sequential((Dropout(0.0), Dense(3)))):
         with pytest.raises(InputError, match="no dropout of its own"):
-            cx.fit(cx.Problem(network, cx.Categorical()), cx.MCDropout(), split, training=TRAINING)
+            cx.fit(cx.Problem(network, cx.Categorical()), method, split, training=TRAINING)
 
 
 NORMALISED = cx.networks.MLP((6,), outputs=3, norm="batch")
@@ -178,3 +226,5 @@ def test_what_cannot_be_drawn_is_refused(blobs, method, network, words):
         cx.MCBatchNorm(samples=0)
     with pytest.raises(InputError, match="samples"):
         cx.MCDropout(samples=0)
+    with pytest.raises(InputError, match="rate"):
+        cx.MCDropout(rate=1.0)

@@ -56,6 +56,11 @@ REGISTRY = {
         "SWAG",
         "Gaussian from the moments of late iterates (Maddox et al. 2019)",
     ),
+    "laplace": (
+        "credax.methods.laplace",
+        "Laplace",
+        "Gaussian with the curvature at the mode (MacKay 1992, Daxberger et al. 2021)",
+    ),
     "snapshot-ensemble": (
         "credax.methods.snapshot_ensemble",
         "SnapshotEnsemble",

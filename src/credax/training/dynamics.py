@@ -122,11 +122,14 @@ class Descent(eqx.Module):
     def step(self, key, state: DescentState, batch: Batch) -> tuple[DescentState, Info]:
         """One optimiser step."""
         gradient, carried, info = self.gradient(key, state.variables, batch)
-        updates, optimiser = self.optimiser().update(
-            gradient, state.optimiser, state.variables.params
-        )
-        params = optax.apply_updates(state.variables.params, updates)
-        return DescentState(Variables(params, carried), optimiser), info
+        return self.update(state, gradient, carried), info
+
+    def update(self, state: DescentState, gradient: PyTree, carried: PyTree) -> DescentState:
+        """The optimiser's step along a gradient, with the network's new state."""
+        params = state.variables.params
+        updates, optimiser = self.optimiser().update(gradient, state.optimiser, params)
+        params = optax.apply_updates(params, updates)
+        return DescentState(Variables(params, carried), optimiser)
 
     def gradient(self, key, variables: Variables, batch: Batch) -> tuple[PyTree, PyTree, Info]:
         """The gradient of the mean loss, the network's new state, and what to record."""

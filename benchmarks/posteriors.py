@@ -1,0 +1,223 @@
+"""What posteriors cost: beside a deep ensemble, modes at once or in turn, and laplace-torch.
+
+- ``methods``: a fit of each method over one of a deep ensemble with as many gradient steps.
+- ``modes``: all modes in one program over one fit a mode.
+- ``laplace``: Kronecker-factored Laplace around the same network (all weights), fit and predict,
+  over laplace-torch (pip install 'credax[bench]').
+
+All runners of a part take turns in every round of one run, after one round that compiles, so that
+ratios survive a busy machine; times are medians over rounds, ratios medians of each round's ratio.
+
+    python benchmarks/posteriors.py --parts methods modes laplace --rounds 5
+"""
+
+import argparse
+import statistics
+import time
+from collections.abc import Callable
+
+import jax
+import numpy as np
+
+import credax as cx
+from credax.methods.laplace_fit import NotAtMode
+from credax.posterior import population
+
+try:
+    import torch
+    from laplace import Laplace as TorchLaplace
+except ImportError:
+    torch = TorchLaplace = None
+
+METHODS = {
+    "deep ensemble": lambda n: cx.DeepEnsemble(members=n),
+    "SWA": lambda n: cx.SWA(modes=n),
+    "SWAG": lambda n: cx.SWAG(modes=n),
+    "snapshots": lambda n: cx.SnapshotEnsemble(modes=n),
+    "MC dropout": lambda n: cx.MCDropout(modes=n),
+    "SGHMC": lambda n: cx.SGHMC(modes=n),
+    "mean-field VI": lambda n: cx.MeanFieldVI(modes=n),
+    "Laplace, last layer": lambda n: cx.Laplace(modes=n),
+    "Laplace, all weights": lambda n: cx.Laplace(modes=n, subset="all"),
+}
+
+
+def take_turns(runners: dict[str, Callable[[], object]], rounds: int) -> dict[str, list]:
+    """Wall and processor seconds of each runner in each round, after one that compiles."""
+    times: dict[str, list[tuple[float, float]]] = {name: [] for name in runners}
+    for number in range(rounds + 1):
+        for name, run in runners.items():
+            wall, cpu = time.perf_counter(), time.process_time()
+            run()
+            wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
+            if number:
+                times[name].append((wall, cpu))
+    return times
+
+
+def show(title: str, times: dict[str, list], reference: str) -> None:
+    """One row a runner: seconds, processor seconds, ratios to the reference."""
+    print(f"\n{title}")
+    print(f"{'':32}{'seconds':>10}{'cpu s':>10}{'ratio':>10}{'cpu ratio':>11}")
+    for name, each in times.items():
+        row = f"{name:32}" + "".join(
+            f"{statistics.median(t[i] for t in each):10.3f}" for i in (0, 1)
+        )
+        pairs = list(zip(each, times[reference], strict=True))
+        ratios = [statistics.median(a[i] / b[i] for a, b in pairs) for i in (0, 1)]
+        print(row + f"{ratios[0]:10.2f}{ratios[1]:11.2f}", flush=True)
+
+
+def digits():
+    """The task of the first two parts: a small network on handwritten digits."""
+    data = cx.data.load("digits").train
+    problem = cx.Problem(cx.networks.MLP((64, 64), outputs=10), cx.Categorical(), weight_decay=1e-3)
+    return problem, data
+
+
+def fitted(problem, method, data, epochs: int, key: int = 0):
+    """A fit, waited for."""
+    training = cx.Training(epochs=epochs, batch_size=128)
+    posterior = cx.fit(problem, method, data, key=key, training=training, progress=False)
+    jax.block_until_ready(jax.tree.leaves(posterior.variables))
+    return posterior
+
+
+def measure_methods(rounds: int, epochs: int, modes: int) -> None:
+    """Fits with equal numbers of gradient steps."""
+    problem, data = digits()
+    runners = {
+        name: lambda build=build: fitted(problem, build(modes), data, epochs)
+        for name, build in METHODS.items()
+    }
+    times = take_turns(runners, rounds)
+    show(f"{modes} networks, {epochs} epochs of digits each", times, "deep ensemble")
+
+
+def measure_modes(rounds: int, epochs: int, modes: int) -> None:
+    """All modes in one program, and one after another."""
+    problem, data = digits()
+    for name in ("SWAG", "SGHMC", "Laplace, last layer"):
+        build = METHODS[name]
+
+        def in_turn(build=build):
+            return [fitted(problem, build(1), data, epochs, key) for key in range(modes)]
+
+        runners = {
+            "in turn": in_turn,
+            "at once": lambda build=build: fitted(problem, build(modes), data, epochs),
+        }
+        show(f"{name}: {modes} modes", take_turns(runners, rounds), "in turn")
+
+
+class LaplaceCase:
+    """The same network in both libraries, and rows to fit and to predict."""
+
+    def __init__(self, network: str, rows: int):
+        rng = np.random.default_rng(0)
+        self.y = rng.integers(0, 10, rows)
+        if network == "mlp":
+            self.x = rng.normal(size=(rows, 784)).astype(np.float32)
+            self.network = cx.networks.MLP((200, 200), outputs=10)
+        else:
+            self.x = rng.normal(size=(rows, 28, 28, 1)).astype(np.float32)
+            self.network = cx.networks.CNN(10)
+        self.name = network
+
+    def ours(self) -> dict[str, Callable]:
+        """Fit and predict."""
+        problem = cx.Problem(self.network, cx.Categorical(), weight_decay=1e-3)
+        variables = problem.init(jax.random.key(0), self.x)
+        one = jax.tree.map(lambda leaf: leaf[None], variables)
+        networks = population(problem, one, self.x)
+        data = cx.Split(self.x, self.y)
+        record = cx.Laplace(
+            subset="all", prior_precision=10.0, link="probit", around=networks, memory=2.0
+        )
+        kept = {}
+
+        def fit():
+            kept["posterior"] = fitted(problem, record, data, 1)
+
+        def predict():
+            return np.asarray(kept["posterior"].predict(self.x[:512]).probs)
+
+        return {"fit": fit, "predict": predict}
+
+    def torchs(self) -> dict[str, Callable]:
+        """The same by laplace-torch."""
+        nn = torch.nn
+        if self.name == "mlp":
+            layers = [nn.Linear(784, 200), nn.ReLU(), nn.Linear(200, 200), nn.ReLU()]
+            network, x = nn.Sequential(*layers, nn.Linear(200, 10)), self.x
+        else:
+            layers = [nn.Conv2d(1, 32, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2)]
+            layers += [nn.Conv2d(32, 64, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten()]
+            layers += [nn.Linear(3136, 128), nn.ReLU(), nn.Linear(128, 10)]
+            network, x = nn.Sequential(*layers), np.moveaxis(self.x, -1, 1)
+        x, y = torch.tensor(np.ascontiguousarray(x)), torch.tensor(self.y)
+        loader = torch.utils.data.DataLoader(
+            torch.utils.data.TensorDataset(x, y), batch_size=256, shuffle=False
+        )
+        kept = {}
+
+        def fit():
+            law = TorchLaplace(
+                network,
+                "classification",
+                subset_of_weights="all",
+                hessian_structure="kron",
+                prior_precision=10.0,
+            )
+            law.fit(loader)
+            kept["law"] = law
+
+        def predict():
+            law = kept["law"]
+            parts = [law(x[i : i + 64], link_approx="probit") for i in range(0, 512, 64)]
+            return torch.cat(parts).numpy()
+
+        return {"fit": fit, "predict": predict}
+
+
+def measure_laplace(rounds: int, rows: int, networks: list[str]) -> None:
+    """Fit all rows and predict 512, each library in turn."""
+    for name in networks:
+        case = LaplaceCase(name, rows)
+        ours = case.ours()
+        theirs = case.torchs() if TorchLaplace is not None else {}
+        for part in ("fit", "predict"):
+            runners = {"credax": ours[part]}
+            runners |= {"laplace-torch": theirs[part]} if theirs else {}
+            title = f"Laplace, Kronecker factors, {name}, {rows} rows: {part}"
+            show(title, take_turns(runners, rounds), list(runners)[-1])
+
+
+def main():
+    """Parse the command line and run the parts."""
+    import warnings
+
+    warnings.simplefilter("ignore", NotAtMode)  # random networks are at no mode
+    parts = ("methods", "modes", "laplace")
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--parts", nargs="+", choices=parts, default=parts)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--epochs", type=int, default=20)
+    parser.add_argument("--modes", type=int, default=5)
+    parser.add_argument("--rows", type=int, default=2048)
+    parser.add_argument("--networks", nargs="+", choices=("mlp", "cnn"), default=["mlp", "cnn"])
+    chosen = parser.parse_args()
+    print(f"jax {jax.__version__} on {jax.default_backend()}")
+    print(
+        "laplace-torch is not installed" if TorchLaplace is None else f"torch {torch.__version__}"
+    )
+    if "methods" in chosen.parts:
+        measure_methods(chosen.rounds, chosen.epochs, chosen.modes)
+    if "modes" in chosen.parts:
+        measure_modes(chosen.rounds, chosen.epochs, chosen.modes)
+    if "laplace" in chosen.parts:
+        measure_laplace(chosen.rounds, chosen.rows, chosen.networks)
+
+
+if __name__ == "__main__":
+    main()
