@@ -71,9 +71,9 @@ def marginals_figure(name: str, title: str, forms: dict[str, np.ndarray], tests:
     """For each form the density of one weight over all units' and of two units' weights."""
     place = busiest_input(forms["raw"])
     first, second = [], []
+    bins = edges(*(rows[..., place] for rows in forms.values()), bins=BINS)
     for form, rows in forms.items():
         weights = rows[..., place]
-        bins = edges(weights, bins=BINS)
         lines = {"unit 0": density(weights[:, 0], bins), "all": density(weights, bins)}
         value = tests[form].statistic
         label = f"{form}: row MMD² {value:.4f}"
@@ -86,8 +86,7 @@ def marginals_figure(name: str, title: str, forms: dict[str, np.ndarray], tests:
     caption = (
         f"{title}: density over networks of unit 0's weight from input {place} and of all units' "
         "weights from it (one law if units are exchangeable), and of the same weight of units 0 "
-        "and 1 together. Removing scalings and sorting units each change the axes: the least and "
-        "greatest 0.1 % are cut off."
+        "and 1 together. All panels have the same axes; the least and greatest 0.1 % are cut off."
     )
     series = ("unit 0", "all units")
     return sheet(name, caption, first + second, 4, series=series)

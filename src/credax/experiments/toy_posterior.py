@@ -103,12 +103,11 @@ def sentences(kept: int, members: int, metrics: dict[str, float]) -> list[str]:
 def weights_figure(forms: dict[str, np.ndarray]) -> Figure:
     """Density of the two output weights, one panel a form."""
     panels = []
+    every = np.abs(np.concatenate([weights.ravel() for weights in forms.values()]))
+    reach = max(RANGE, float(np.ceil(np.quantile(every, 0.998))))
+    bins, ends = np.linspace(-reach, reach, BINS + 1), (-reach, reach)
     for name, weights in forms.items():
-        reach = np.quantile(np.abs(weights), 0.998)
-        reach = float(np.ceil(reach)) if np.isfinite(reach) else RANGE
-        bins = np.linspace(-reach, reach, BINS + 1)
         counts = np.histogram2d(weights[:, 0], weights[:, 1], [bins, bins])[0]
-        ends = (-reach, reach)
         panels.append((name, map_panel(counts, (*ends, "θ₁"), (*ends, "θ₂"))))
     caption = (
         "Both output weights of every network that fits: as trained; with incoming weights of norm "
