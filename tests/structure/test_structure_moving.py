@@ -105,7 +105,7 @@ def test_a_canonical_form_that_changes_the_function_is_refused():
 def scattering(params, x):
     hidden = jax.nn.relu(x @ params["w"])
     table = jnp.zeros((3, hidden.shape[1]), hidden.dtype)
-    rows = table.at[jnp.array([0, 1, 2, 0, 1])].add(hidden)
+    rows = table.at[jnp.array([0, 1, 2, 0])].add(hidden)
     return jax.nn.relu(rows @ params["v"]) @ params["u"]
 
 
@@ -114,7 +114,7 @@ def test_what_is_written_at_an_index_keeps_its_other_axes():
     shapes = {"w": (4, 6), "v": (6, 5), "u": (5, 2)}
     params = {name: rng.standard_normal(shape) for name, shape in shapes.items()}
     network = cx.FunctionNetwork(lambda key, x: {}, scattering)
-    structure = trace(network, cx.Variables(params, {}), X)
+    structure = trace(network, cx.Variables(params, {}), X[:4])
     assert [(group.size, len(group.scalings)) for group in structure.groups] == [(6, 1), (5, 1)]
     assert structure.error < 1e-12
 

@@ -15,8 +15,8 @@ from credax.structure.sweeps import (
     Solution,
     Term,
     Variable,
+    layer_factors,
     layer_powers,
-    layer_shift,
     lower_bound,
 )
 
@@ -191,9 +191,9 @@ def solve_balance(problem: Problem, tolerance: float, most_sweeps: int) -> Solut
             state.settle(name)
         if sweep >= FIRST_LOOK and np.all(state.saving() <= SMALLEST_GAIN):
             return _certified(problem, state, tolerance, sweep)
-        shift = layer_shift(powers, state.layers(), 5 if sweep == 1 else 1)
-        for name, step in zip(state.names, shift, strict=True):
-            state.scale(name, np.exp(2 * step))
+        factors = layer_factors(powers, state.layers(), 5 if sweep == 1 else 1)
+        for name, factor in zip(state.names, factors, strict=True):
+            state.scale(name, factor)
     return None
 
 

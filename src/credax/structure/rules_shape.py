@@ -303,7 +303,8 @@ def scatter(context: Context, equation, values: list[Value]) -> list[Value]:
         new = update.axes[pairs[i]] if i in pairs else None
         if new is not None and context.space.size(new) == size:
             new = context.unscaled(new) if fixed else new
-            axes.append(context.unify(label, new, context.same))
+            zero = operand.const == 0
+            axes.append(new if zero else context.unify(label, new, context.same))
         else:
             both = (label,) if new is None else (label, new)
             axes.append(_written(context, both, size, ("scatter", i)))

@@ -234,6 +234,14 @@ def _layer_step(problem: Problem, logs: Logs, masses, rounds: int) -> Logs:
     return {name: logs[name] + shift[i] for i, name in enumerate(problem.shapes)}
 
 
+def layer_factors(powers: np.ndarray, layers: np.ndarray, rounds: int) -> np.ndarray:
+    """The squares of the factors of whole layers, ``[variables, members]``: ``exp(2 shift)``."""
+    if _is_chain(powers):
+        layers = _living(layers)
+        return np.cumprod(np.exp(np.log(layers).mean(0)) / layers, axis=0)[:-1]
+    return np.exp(2 * layer_shift(powers, layers, rounds))
+
+
 def layer_shift(powers: np.ndarray, layers: np.ndarray, rounds: int) -> np.ndarray:
     """The steps ``[variables, members]`` of whole layers: in closed form on a chain, else Newton.
 
@@ -241,7 +249,7 @@ def layer_shift(powers: np.ndarray, layers: np.ndarray, rounds: int) -> np.ndarr
     geometric mean at the optimum.
     """
     if _is_chain(powers):
-        logs = 0.5 * np.log(layers)
+        logs = 0.5 * np.log(_living(layers))
         return np.cumsum(logs.mean(0) - logs, axis=0)[:-1]
     shift = np.zeros((powers.shape[1], layers.shape[1]))
     now = layers
@@ -260,6 +268,11 @@ def layer_shift(powers: np.ndarray, layers: np.ndarray, rounds: int) -> np.ndarr
         shift = shift + np.where(better, step, 0)
         now = np.where(better, new, now)
     return shift
+
+
+def _living(layers: np.ndarray) -> np.ndarray:
+    """The layers' masses, ones for a member with a layer of dead units: nothing to equalise."""
+    return np.where((layers > 0).all(0), layers, 1.0)
 
 
 def _is_chain(powers: np.ndarray) -> bool:
