@@ -2,6 +2,7 @@
 
 import csv
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -180,3 +181,36 @@ def test_what_a_calibrator_warns_of_is_on_the_page(tmp_path, capsys):
     assert "reached its bound 0.01" in err
     page = (tmp_path / "runs" / "report.html").read_text()
     assert "seed 0: the temperature reached its bound 0.01" in page
+
+
+@pytest.mark.slow
+def test_weights_are_compared_with_a_zoo(judged, tmp_path, capsys):
+    """MMD and NS as columns of evaluate and compare; a single network has no such distance."""
+    zoo, runs = tmp_path / "zoo", tmp_path / "runs"
+    shutil.copytree(judged, runs)
+    task = [*COMPARE[1:], "--validation", "0.2", "--network", "mlp"]
+    flags = ["--count", "8", "--seed", "7", "--out", zoo, "--quiet"]
+    assert run(capsys, "zoo", "train", *task, *flags)[0] == 0
+    asked = ["--reference", zoo]
+    code, out, _ = run(capsys, "evaluate", runs / "deep-ensemble_0", *asked, "--json")
+    assert code == 0
+    values = json.loads(out)
+    assert values["weights/reference_networks"] == 8
+    for name in ("mmd", "ns", "ns_balanced"):
+        assert values[f"weights/{name}_low"] <= values[f"weights/{name}_high"]
+        assert np.isfinite(values[f"weights/{name}_tenths"])
+    code, out, _ = run(capsys, "evaluate", runs / "single_0", *asked, "--json")
+    assert code == 0
+    assert not any(name.startswith("weights/") for name in json.loads(out))
+    methods = ["--methods", "single,deep-ensemble", "--members", "2", "--seeds", "1"]
+    words = [*COMPARE, *methods, "--validation", "0.2", *asked, "--out", runs]
+    code, out, _ = run(capsys, *words)
+    assert code == 0
+    assert "weights against the reference" in out
+    assert '<section id="distance"' in (runs / "report.html").read_text()
+
+
+def test_a_reference_that_is_no_zoo_is_one_sentence(judged, tmp_path, capsys):
+    code, _, err = run(capsys, "evaluate", judged / "deep-ensemble_0", "--reference", tmp_path)
+    assert code == 2
+    assert "is not a zoo" in err

@@ -241,10 +241,44 @@ def test_batch_norm_of_libraries():
             x = nn.BatchNorm(use_running_average=not train)(nn.Dense(4)(x))
             return nn.Dense(2)(nn.relu(x))
 
-    for network in (adapters.from_haiku(haiku), adapters.from_linen(Linen())):
+    class Nnx(nnx.Module):
+        def __init__(self, rngs):
+            self.one, self.two = nnx.Linear(3, 4, rngs=rngs), nnx.Linear(4, 2, rngs=rngs)
+            self.norm = nnx.BatchNorm(4, rngs=rngs)
+
+        def __call__(self, x):
+            return self.two(nnx.relu(self.norm(self.one(x))))
+
+    networks_of = {
+        "haiku": adapters.from_haiku(haiku),
+        "linen": adapters.from_linen(Linen()),
+        "nnx": adapters.from_nnx(Nnx),
+        "equinox": adapters.from_equinox(lambda key: EquinoxNorm(key, "ema")),
+    }
+    for name, network in networks_of.items():
         structure = traced(network, (4, 3))
-        assert found(structure) == [(4, (), 2)]
-        assert len(structure.pairs) == 1
+        assert found(structure) == [(4, (), 2)], name
+        assert len(structure.pairs) == 1, name
+
+
+class EquinoxNorm(eqx.Module):
+    one: eqx.nn.Linear
+    two: eqx.nn.Linear
+    norm: eqx.nn.BatchNorm
+
+    def __init__(self, key, mode):
+        self.one, self.two = eqx.nn.Linear(3, 4, key=key), eqx.nn.Linear(4, 2, key=key)
+        self.norm = eqx.nn.BatchNorm(4, "batch", mode=mode)
+
+    def __call__(self, x, state):
+        x, state = self.norm(self.one(x), state)
+        return self.two(jax.nn.relu(x)), state
+
+
+def test_a_corrected_running_variance_scales_behind_the_norm_only():
+    """Equinox's "batch" mode divides the variance by a counted number before it adds epsilon."""
+    structure = traced(adapters.from_equinox(lambda key: EquinoxNorm(key, "batch")), (4, 3))
+    assert found(structure) == [(4, (), 1)]
 
 
 def test_roles_biases_and_groups():

@@ -15,6 +15,7 @@ DEFAULT_ROOT = "runs"
 # Of all that was measured, what the terminal shows below the main table; the page has the rest.
 _TERMINAL = {"accuracy", "nll", "ece", "set_coverage", "set_size", "entropy_predictive"}
 _TERMINAL |= {"rmse", "coverage_90", "interval_coverage", "interval_width", "total_variance"}
+_TERMINAL |= {"mmd_tenths", "ns_tenths", "ns_balanced_tenths"}
 
 
 def run(arguments: list[str]) -> None:
@@ -86,6 +87,7 @@ def more_tables(table: Any) -> list[Any]:
         "under corruption": table.part("shift/pooled/"),
         "told from other data": table.part("ood/"),
         "after calibration": table.part("calibrated/"),
+        "weights against the reference, in tenths of MMD²": table.part("weights/"),
     }
     shown = [(title, part) for title, part in parts.items() if part is not None]
     return [_shortened(dataclasses.replace(part, title=title)) for title, part in shown]

@@ -70,6 +70,8 @@ class Judging:
     """Other data sets, or noise, that should look strange."""
     calibrate: Names = ()
     """Calibrators to fit on the validation rows (credax list calibrators)."""
+    reference: str | None = None
+    """Folder of a zoo of the same network: distance of the weights from its, as MMD and NS."""
 
 
 @dataclass(frozen=True)

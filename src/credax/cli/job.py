@@ -144,7 +144,9 @@ class SavedRun:
         history = self.folder.history()
         ending = next((line for line in history if line.get("event") == "finished"), {})
         excluded = ending.get("excluded", {})
-        judgement = judge.judge(posterior, prediction, self.folder.path, progress)
+        judgement = judge.judge(
+            posterior, prediction, self.folder.path, progress, getattr(self.method, "modes", None)
+        )
         return Result(
             method=self.method.title,
             seed=self.config["seed"],

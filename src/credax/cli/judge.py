@@ -22,6 +22,7 @@ from credax.files import read_json, write_json
 from credax.metrics.shift import Cell, values_of_cells
 from credax.posterior import Posterior
 from credax.prediction import Prediction
+from credax.quality import against_reference
 from credax.report.result import Judgement
 from credax.training.progress import reporter_for
 
@@ -43,6 +44,7 @@ class Judge:
             self._check_shift()
         for name in self.judging.calibrate:
             self._check_calibrator(name)
+        assert self.judging.reference is None or self.reference is not None
         assert self.strangers is not None  # other data sets are loaded before anything is trained
 
     @cached_property
@@ -51,21 +53,42 @@ class Judge:
         return {name: self._stranger(name) for name in dict.fromkeys(self.judging.ood)}
 
     @cached_property
+    def reference(self) -> Any:
+        """The zoo that weights are compared with, in memory, or None."""
+        if self.judging.reference is None:
+            return None
+        from credax.zoo import Zoo
+
+        return Zoo.open(self.judging.reference, verify=True).population()
+
+    @cached_property
     def rows(self) -> Split:
         """The test rows that are corrupted."""
         count = self.judging.shift_rows
         return self.dataset.test if count == 0 else self.dataset.test[slice(0, count)]
 
     def judge(
-        self, posterior: Posterior, prediction: Prediction, folder: Path | None, progress: Any
+        self,
+        posterior: Posterior,
+        prediction: Prediction,
+        folder: Path | None,
+        progress: Any,
+        runs: int | None = None,
     ) -> Judgement:
-        """Everything that was asked for, about one posterior; shifted scores are kept on disk."""
+        """Everything that was asked for, about one posterior; shifted scores are kept on disk.
+
+        ``runs`` is how many independent runs its networks come from, for intervals of the distance
+        from a reference; a posterior of one network has none and its cell is empty.
+        """
         y = np.asarray(self.dataset.test.y)
         ood = {name: _host(posterior.predict(x)) for name, x in self.strangers.items()}
         values = dict(metrics.evaluate(prediction, y, ood=ood)) if ood else {}
         found = {name: value for name, value in values.items() if name.startswith("ood/")}
         shift = self._shifted(posterior, folder, progress) if self.judging.shift else {}
         found |= shift.get("values", {})
+        if self.reference is not None and prediction.num_members > 1:
+            distance = against_reference(posterior, self.reference, runs=runs)
+            found |= {f"weights/{name}": value for name, value in distance.items()}
         calibrated, sets, notes = self._calibrated(posterior, prediction, folder)
         for name, after in calibrated.items():
             scores = metrics.evaluate(after, y)

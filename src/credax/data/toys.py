@@ -20,6 +20,7 @@ PLOT_RANGES: dict[str, tuple[float, float]] = {
     "toy/spirals": (-1.5, 1.5),
     "toy/regression-1d": (-10.0, 10.0),
     "toy/classification-2d": (-7.2, 7.2),
+    "toy/two-clouds": (-3.0, 3.0),
 }
 """The range of every plotted axis."""
 
@@ -176,6 +177,25 @@ def classification_2d(
     return _raw("toy/classification-2d", draw, seed, train, test, "classification", classes)
 
 
+def two_clouds(
+    *, seed: int = 0, train: int = 400, test: int = 400, deviation: float = 0.35
+) -> Dataset:
+    """Two Gaussian clouds of that deviation around (-1, -1) and (1, 1); classes alternate.
+
+    The points of the published figure of the posterior of a network of nine numbers are not
+    available: these are ours. ``x`` is ``[rows, 2]`` in raw units.
+
+    Reference: Laurent et al., A Symmetry-Aware Exploration of Bayesian Neural Network Posteriors,
+    ICLR 2024, figure 1.
+    """
+
+    def draw(rng, rows):
+        y = np.arange(rows) % 2
+        return (2.0 * y - 1)[:, None] + deviation * rng.normal(size=(rows, 2)), y
+
+    return _raw("toy/two-clouds", draw, seed, train, test, "classification", 2)
+
+
 def grid(name: str, points: int = 200) -> Float[np.ndarray, "rows features"]:
     """Inputs over a toy's plotting range: ``points`` on a line, or ``points`` squared in a plane.
 
@@ -240,4 +260,5 @@ SOURCES = (
         (2,),
         classification_2d,
     ),
+    Source("toy/two-clouds", "two clouds of 200 points", "classification", (2,), two_clouds),
 )

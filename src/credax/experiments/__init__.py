@@ -28,6 +28,11 @@ REGISTRY = {
         "the first layer's prior from the inputs' covariance (table 3, figure 10)",
     ),
     "forde-diversity": ("forde_diversity", "diversity against severity of corruption (figure 7)"),
+    "toy-posterior": ("toy_posterior", "output weights of 10 000 networks without symmetries"),
+    "mass-profiles": ("mass_profiles", "trained networks against their least mass"),
+    "functional-collapse": ("functional_collapse", "mutual information of every pair of networks"),
+    "permutation-frequency": ("permutation_frequency", "orders of units: ensembles and HMC"),
+    "marginals": ("marginals", "single weights before and after symmetries are removed"),
 }
 
 

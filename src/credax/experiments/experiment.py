@@ -1,8 +1,10 @@
 """What an experiment is: its scales, the arms of each, and a function that measures them."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
 
 from credax.errors import InputError
 from credax.experiments.figures import Figure
@@ -53,6 +55,8 @@ class Data:
     """Options of `credax.data.load`."""
     synthetic: bool = False
     """Pictures made up in the shape of the set, for tests that need no files."""
+    unseen: int = 0
+    """So many classes beyond ``classes`` are left out of training and test: strange inputs."""
 
     def load(self, root: str | None = None, download: bool = True) -> "Dataset":
         """The rows that the experiment uses."""
@@ -61,6 +65,8 @@ class Data:
         if self.synthetic:
             return self.made_up(self.train_rows, self.test_rows)
         dataset = load(self.name, root, download=download, **self.options)
+        if self.unseen:
+            dataset = _seen(dataset, self.classes or 0)
         return dataset.subset(self.train_rows, self.test_rows)
 
     def made_up(self, train_rows: int, test_rows: int) -> "Dataset":
@@ -73,6 +79,13 @@ class Data:
             train_rows,
             test_rows,
         )
+
+
+def _seen(dataset: "Dataset", classes: int) -> "Dataset":
+    """The rows of the first classes."""
+    parts = {name: getattr(dataset, name) for name in ("train", "test")}
+    kept = {name: part[np.asarray(part.y) < classes] for name, part in parts.items()}
+    return replace(dataset, **kept, class_names=dataset.class_names[:classes])
 
 
 @dataclass(frozen=True)

@@ -50,6 +50,7 @@ def evaluate(
     shift_baseline: Mapping[Cell, float] | None = None,
     logits: Any = None,
     ood_logits: Mapping[str, Any] | None = None,
+    weights: Mapping[str, float] | None = None,
     nan: Literal["raise", "drop_member"] = "raise",
 ) -> Evaluation:
     """Metrics of a prediction by name, in the registry's order: a dictionary of numbers.
@@ -68,6 +69,9 @@ def evaluate(
     ``shift`` are predictions of the same rows on shifted inputs by ``(type, severity)``: keys
     ``shift/pooled/METRIC``, ``shift/cells/METRIC`` and ``shift/severity 3/METRIC``; with
     ``shift_baseline``, from `corruption_errors` of another method, the mean corruption errors too.
+
+    ``weights`` are numbers about the posterior itself, such as its distance from a reference
+    population by `credax.quality.against_reference`: keys ``weights/NAME``.
 
     >>> from credax.prediction import ClassPrediction
     >>> p = ClassPrediction.from_probs(np.array([[[0.75, 0.25], [0.5, 0.5]]]))
@@ -96,6 +100,7 @@ def evaluate(
         values |= {f"shift/{k}": v for k, v in shift_values(shifted, shift, y).items()}
         if shift_baseline is not None:
             values |= _corruption(prediction, y, shift, shift_baseline)
+    values |= {f"weights/{name}": float(value) for name, value in (weights or {}).items()}
     notes |= {
         key: "a value it is the mean of is not defined"
         for key, value in values.items()

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from credax.quality.pairs import Association as Association
     from credax.quality.pairs import PairMatrix as PairMatrix
     from credax.quality.pairs import association as association
+    from credax.quality.reference import against_reference as against_reference
     from credax.quality.resampling import Bootstrap as Bootstrap
     from credax.quality.resampling import EqualSizes as EqualSizes
     from credax.quality.weight_pairs import pairwise_kernel_alignment as pairwise_kernel_alignment
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
     )
 
 _WHERE = {
+    "against_reference": "reference",
     "Blocks": "blocks",
     "ArrayBlocks": "blocks",
     "as_blocks": "blocks",

@@ -12,6 +12,7 @@ from credax.report import classification, regression
 from credax.report.calibrated import calibrated_section, sets_section
 from credax.report.confusion import confusion_section
 from credax.report.curves import training_section
+from credax.report.distance import distance_section
 from credax.report.markup import Markup, element
 from credax.report.numbers import MISSING, duration, short, size
 from credax.report.parts import plain_table, scroll, section
@@ -33,6 +34,7 @@ _FIGURES = {
         classification.epistemic_section,
         strange_section,
         severity_section,
+        distance_section,
         training_section,
         repulsion_section,
         saliency_section,
@@ -46,6 +48,7 @@ _FIGURES = {
         calibrated_section,
         sets_section,
         strange_section,
+        distance_section,
         training_section,
         repulsion_section,
     ),

@@ -3,6 +3,7 @@
 from credax.structure.canonical import FORMS as FORMS
 from credax.structure.canonical import canonicalise as canonicalise
 from credax.structure.canonical import restore as restore
+from credax.structure.dual import apply_dual as apply_dual
 from credax.structure.elements import compose as compose
 from credax.structure.elements import inverse as inverse
 from credax.structure.groups import Axis as Axis
@@ -23,6 +24,7 @@ from credax.structure.modulate import modulate as modulate
 from credax.structure.modulate import unit_shape as unit_shape
 from credax.structure.rules import register_rule as register_rule
 from credax.structure.show import tree as tree
+from credax.structure.silent import silent_units as silent_units
 from credax.structure.symmetry import Element as Element
 from credax.structure.symmetry import apply as apply
 from credax.structure.symmetry import identity as identity

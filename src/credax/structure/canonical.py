@@ -13,6 +13,7 @@ from credax.network import Variables
 from credax.structure.elements import compose, inverse
 from credax.structure.groups import Group, Place, Structure, place_of
 from credax.structure.labels import leaves
+from credax.structure.preserved import check_preserved
 from credax.structure.rows import Arrays, host_arrays, producer_places, unit_rows
 from credax.structure.symmetry import Element, apply, identity, is_population, moved_array
 
@@ -47,6 +48,7 @@ def canonicalise(
     streams: str = "sort",
     anchor: str = "all",
     constant: float = 1.0,
+    check: bool = True,
 ) -> tuple[Any, Element]:
     """The population with scalings and permutations removed, and the element that did it.
 
@@ -57,10 +59,13 @@ def canonicalise(
       weights, by ascending first "output" weight, or "none".
     - ``streams``: "sort" residual streams too, or "leave" them (the published, partial removal).
     - ``anchor``: producers of a stream that set its scale, "all" that are settled or the "first".
+    - ``check``: evaluate the first and the last network before and after in float64; raise
+      `SymmetryViolation` where an output changes by more than 1e-10 relative.
 
-    A unit whose weights are zero keeps its scale. ``population``: a `Population`, or variables with
-    or without a members axis. Runs on the host in float64. Cost: one pass over the weights for
-    every direction. Reference: Laurent et al. 2024; true maxima and streams are credax's choice.
+    A unit whose weights are zero keeps its scale (`silent_units` names them). ``population``: a
+    `Population`, or variables with or without a members axis. Runs on the host in float64. Cost:
+    one pass over the weights for every direction. Reference: Laurent et al. 2024; true maxima and
+    streams are credax's choice.
 
     >>> import jax, credax as cx
     >>> forward = lambda p, x: jax.nn.relu(x @ p["w1"].T) @ p["w2"].T
@@ -77,11 +82,25 @@ def canonicalise(
     members = is_population(structure, variables)
     arrays = host_arrays(structure, variables)
     element = scaling(structure, arrays, scale, anchor, constant)
-    arrays = moved(structure, arrays, element)
+    scaled = moved(structure, arrays, element)
     if order != "none":
-        element = _sorted(structure, arrays, element, order, streams, anchor)
+        element = _sorted(structure, scaled, element, order, streams, anchor)
+    if check:
+        check_form(structure, arrays, element)
     element = element if members else one(element)
     return _with(population, apply(structure, variables, element)), element
+
+
+def check_form(structure: Structure, arrays: Arrays, element: Element) -> float:
+    """The greatest relative change of outputs of the first and last network; an error if any."""
+    ends = sorted({0, len(next(iter(arrays.values()))) - 1})
+    before = {name: array[ends] for name, array in arrays.items()}
+    some = Element(
+        {name: value[ends] for name, value in element.permutations.items()},
+        {name: value[ends] for name, value in element.log_scales.items()},
+        structure,
+    )
+    return check_preserved(structure, before, moved(structure, before, some), "the canonical form")
 
 
 def restore(structure: Structure, population: Any, element: Element) -> Any:

@@ -3,7 +3,10 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import cached_property
 from typing import Any, NamedTuple
+
+import jax
 
 from credax.structure.companions import companions, merged
 from credax.structure.degrees import Row, null_space, reduced, whole
@@ -94,6 +97,17 @@ class Structure:
     factors: frozenset[str] = frozenset()
     error: float | None = None
     by_atom: Mapping[int, Group] = field(default_factory=dict)
+    network: Any = field(default=None, repr=False)
+    """What was traced, with ``example`` inputs and the ``tree`` of its variables."""
+    example: Any = field(default=None, repr=False)
+    tree: Any = field(default=None, repr=False)
+    single: bool = False
+    """Whether the network computes in less than float64 whatever it is given."""
+
+    @cached_property
+    def run(self) -> Any:
+        """The network's outputs for variables and inputs, compiled once a structure."""
+        return jax.jit(lambda v, a: self.network.apply(v, a, train=False)[0])
 
     def exponents(self, group: Group, place: Place) -> list[tuple[int, Fraction]]:
         """Which scalings of a group act at a place, and in which power."""

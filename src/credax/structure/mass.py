@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from credax.errors import InputError
+from credax.structure.balance import solve_balance
 from credax.structure.canonical import directions, one
 from credax.structure.groups import Structure, place_of
 from credax.structure.rows import Arrays, host_arrays
@@ -82,7 +83,8 @@ def minimum_mass(
             f"outgoing weights (group {', '.join(map(str, names))}); remove them or pass "
             "dead='exclude'"
         )
-    result = solve(problem, tolerance, most_sweeps)
+    result = solve_balance(problem, tolerance, most_sweeps)
+    result = result or solve(problem, tolerance, most_sweeps)
     element = _element(structure, len(gone), result.logs)
     total = np.zeros(len(gone))
     for path, array in arrays.items():
@@ -152,6 +154,8 @@ def _refuse_degenerate(structure: Structure, biases: bool) -> None:
     if not rows:
         return
     matrix = np.array(list(rows.values()))
+    if not matrix.sum(0).any():
+        return  # where every fall is matched by a rise, some price rises along every direction
     answer = linprog(matrix.sum(0), matrix, np.zeros(len(matrix)), bounds=(-1, 1))
     if answer.fun < -1e-9:
         number = variables[int(np.argmax(np.abs(answer.x)))][0]
@@ -182,8 +186,9 @@ def _problem(structure: Structure, arrays: Arrays, biases: bool, hold) -> Proble
     for path, array in arrays.items():
         if not _counted(structure, path, biases):
             continue
-        labels, sizes = frame(structure, path, array**2, True)
-        terms += [_term(structure, view, shapes) for view in pieces(array**2, labels, sizes)]
+        squares = np.square(array)
+        labels, sizes = frame(structure, path, squares, True)
+        terms += [_term(structure, view, shapes) for view in pieces(squares, labels, sizes)]
     return Problem(members, shapes, terms)
 
 

@@ -43,6 +43,9 @@ RULES: dict[str, Rule] = {
     "gather": shape.gather,
     "dynamic_slice": shape.dynamic_slice,
     "dynamic_update_slice": shape.dynamic_update_slice,
+    **dict.fromkeys(
+        ["scatter", "scatter-add", "scatter_add", "scatter_min", "scatter_max"], shape.scatter
+    ),
     "rev": shape.reverse,
     "dot_general": contract.dot_general,
     "conv_general_dilated": contract.convolution,

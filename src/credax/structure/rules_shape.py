@@ -274,8 +274,45 @@ def dynamic_update_slice(context: Context, equation, values: list[Value]) -> lis
         if context.space.size(new) == size:
             axes.append(context.unify(label, new, context.same))
         else:
-            context.space.pin(new, "written at an index")
-            axes.append(_selected(context, label, size, "written at an index", ("update", i)))
+            axes.append(_written(context, (label, new), size, ("update", i)))
+    return [Value(tuple(axes), data=any(v.data for v in values))]
+
+
+def _written(context: Context, labels: tuple[Label, ...], size: int, slot) -> Label:
+    """An axis some of whose indices are written: told apart, though it was uniform before."""
+    for label in labels:
+        context.space.pin(label, "written at an index")
+    return pinned(context, size, "written at an index", ("written", slot))
+
+
+def scatter(context: Context, equation, values: list[Value]) -> list[Value]:
+    """Axes written whole are the same axis as the update's, indexed axes pinned.
+
+    For writing, adding, least and greatest: what is there and what is written scale alike, unless
+    what is there is zero.
+    """
+    operand, indices, update = values
+    params, shape = equation.params["dimension_numbers"], shape_of(equation.outvars[0])
+    batching = list(params.operand_batching_dims)
+    gone = set(params.inserted_window_dims) | set(batching)
+    windows = [i for i in range(len(shape)) if i not in gone]
+    pairs = dict(zip(windows, params.update_window_dims, strict=True))
+    fixed = operand.const not in (None, 0)
+    axes: list[Label] = []
+    for i, (label, size) in enumerate(zip(operand.axes, shape, strict=True)):
+        new = update.axes[pairs[i]] if i in pairs else None
+        if new is not None and context.space.size(new) == size:
+            new = context.unscaled(new) if fixed else new
+            zero = operand.const == 0
+            axes.append(new if zero else context.unify(label, new, context.same))
+        else:
+            both = (label,) if new is None else (label, new)
+            axes.append(_written(context, both, size, ("scatter", i)))
+    for axis in indices.axes:
+        context.unscaled(axis)
+    for i, label in enumerate(update.axes):
+        if i not in params.update_window_dims:
+            context.space.pin(label, "written at an index")
     return [Value(tuple(axes), data=any(v.data for v in values))]
 
 

@@ -215,17 +215,43 @@ def _unit_step(parts: dict[float, np.ndarray]) -> np.ndarray:
     return step
 
 
-def _layer_step(problem: Problem, logs: Logs, masses, rounds: int) -> Logs:
-    """One number for all units of a variable: damped Newton."""
+def layer_powers(problem: Problem) -> np.ndarray:
+    """The power in which all units of each variable together stand on each term."""
     names = list(problem.shapes)
-    if not names:
-        return logs
     powers = np.zeros((len(problem.terms), len(names)))
     for i, term in enumerate(problem.terms):
         for name, exponent, _ in term.uses:
             powers[i, names.index(name)] += exponent
+    return powers
+
+
+def _layer_step(problem: Problem, logs: Logs, masses, rounds: int) -> Logs:
+    """One number for all units of a variable."""
+    if not problem.shapes:
+        return logs
     layers = np.stack([mass.reshape(-1, problem.members).sum(0) for mass in masses])
-    shift = np.zeros((len(names), problem.members))
+    shift = layer_shift(layer_powers(problem), layers, rounds)
+    return {name: logs[name] + shift[i] for i, name in enumerate(problem.shapes)}
+
+
+def layer_factors(powers: np.ndarray, layers: np.ndarray, rounds: int) -> np.ndarray:
+    """The squares of the factors of whole layers, ``[variables, members]``: ``exp(2 shift)``."""
+    if _is_chain(powers):
+        layers = _living(layers)
+        return np.cumprod(np.exp(np.log(layers).mean(0)) / layers, axis=0)[:-1]
+    return np.exp(2 * layer_shift(powers, layers, rounds))
+
+
+def layer_shift(powers: np.ndarray, layers: np.ndarray, rounds: int) -> np.ndarray:
+    """The steps ``[variables, members]`` of whole layers: in closed form on a chain, else Newton.
+
+    On a chain the product of the layers' masses does not change, so that all become equal to their
+    geometric mean at the optimum.
+    """
+    if _is_chain(powers):
+        logs = 0.5 * np.log(_living(layers))
+        return np.cumsum(logs.mean(0) - logs, axis=0)[:-1]
+    shift = np.zeros((powers.shape[1], layers.shape[1]))
     now = layers
     for _ in range(rounds):
         gradient = 2 * powers.T @ now
@@ -241,7 +267,19 @@ def _layer_step(problem: Problem, logs: Logs, masses, rounds: int) -> Logs:
         better = new.sum(0) <= now.sum(0) * (1 + 1e-15)
         shift = shift + np.where(better, step, 0)
         now = np.where(better, new, now)
-    return {name: logs[name] + shift[i] for i, name in enumerate(names)}
+    return shift
+
+
+def _living(layers: np.ndarray) -> np.ndarray:
+    """The layers' masses, ones for a member with a layer of dead units: nothing to equalise."""
+    return np.where((layers > 0).all(0), layers, 1.0)
+
+
+def _is_chain(powers: np.ndarray) -> bool:
+    """Whether variable i raises term i and lowers term i + 1, and nothing else acts."""
+    terms, variables = powers.shape
+    wanted = np.eye(terms, variables) - np.eye(terms, variables, -1)
+    return terms == variables + 1 and bool(np.array_equal(powers, wanted))
 
 
 def _solved(matrix: np.ndarray, right: np.ndarray) -> np.ndarray:

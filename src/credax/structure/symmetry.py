@@ -172,13 +172,15 @@ def frame(structure: Structure, name: str, array, population: bool):
     return (Leaf(MEMBERS, {}), *labels), sizes
 
 
-def moved_array(structure: Structure, name: str, array, element: Element, population: bool):
-    """One array scaled, then permuted."""
+def moved_array(
+    structure: Structure, name: str, array, element: Element, population: bool, *, shifted=True
+):
+    """One array scaled, then permuted; ``shifted`` with what the network adds to it."""
     if not jnp.issubdtype(array.dtype, jnp.floating):
         return array
     if array.dtype in (jnp.float16, jnp.bfloat16):
         array = array.astype(jnp.float32)
-    shift = structure.shifts.get(name, 0.0)
+    shift = structure.shifts.get(name, 0.0) if shifted else 0.0
     labels, sizes = frame(structure, name, array, population)
 
     def act(view: View):

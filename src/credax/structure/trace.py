@@ -4,6 +4,7 @@ The only file of credax that imports `jax.extend`.
 """
 
 import contextlib
+import dataclasses
 from fractions import Fraction
 from typing import Any
 
@@ -20,7 +21,7 @@ from credax.structure.labels import Leaf, Space, Uniform, leaves, rebuild
 from credax.structure.rules import RULES
 from credax.structure.rules_control import cond_, scan_, while_
 from credax.structure.values import Context, Records, StructureError, Value, constant
-from credax.structure.verify import verify_structure
+from credax.structure.verify import has_single, verify_structure
 
 MOST_PASSES = 8
 _CALLS = ("jaxpr", "call_jaxpr", "fun_jaxpr")
@@ -77,8 +78,14 @@ def trace(
             f"the axes of this network are still changing after {MOST_PASSES} passes; "
             "please report the network"
         )
-    structure = build(context, wanted, statistics, epsilon)
-    return verify_structure(structure, network, variables, x, jaxpr) if verify else structure
+    structure = dataclasses.replace(
+        build(context, wanted, statistics, epsilon),
+        network=network,
+        example=jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype), x),
+        tree=jax.tree.structure(shapes),
+        single=has_single(jaxpr.jaxpr),
+    )
+    return verify_structure(structure, variables, x) if verify else structure
 
 
 def _settled(context: Context) -> bool:

@@ -1,7 +1,6 @@
 """Numerical check of a traced structure: a random symmetry must leave random outputs alone."""
 
 import dataclasses
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -20,7 +19,7 @@ class SymmetryViolation(StructureError):
     """A symmetry that the trace found does not leave the outputs alone."""
 
 
-def verify_structure(structure: Structure, network, variables, x, jaxpr: Any = None) -> Structure:
+def verify_structure(structure: Structure, variables, x) -> Structure:
     """The structure with its measured error; raises `SymmetryViolation` if it does not hold.
 
     Random float64 variables and inputs, a random element of the whole group: the greatest change
@@ -29,9 +28,9 @@ def verify_structure(structure: Structure, network, variables, x, jaxpr: Any = N
     """
     from credax.structure.symmetry import apply, random
 
-    tolerance = SINGLE if jaxpr is not None and _has_single(jaxpr.jaxpr) else DOUBLE
+    tolerance = SINGLE if structure.single else DOUBLE
+    run = structure.run
     with jax.enable_x64(True), using_implementation("native"):
-        run = jax.jit(lambda v, a: network.apply(v, a, train=False)[0])
         drawn, inputs, plain = _evaluation(structure, run, variables, x)
 
         def error(groups=None) -> float:
@@ -44,7 +43,9 @@ def verify_structure(structure: Structure, network, variables, x, jaxpr: Any = N
 
         found = error() if structure.groups else 0.0
         if found <= tolerance or structure.epsilon == "ignore":
-            return dataclasses.replace(structure, error=found)
+            checked = dataclasses.replace(structure, error=found)
+            checked.__dict__["run"] = run  # compiled already
+            return checked
         for group in structure.groups:
             alone = error((group.id,))
             if not alone <= tolerance:
@@ -60,7 +61,7 @@ def verify_structure(structure: Structure, network, variables, x, jaxpr: Any = N
     )
 
 
-def _has_single(jaxpr) -> bool:
+def has_single(jaxpr) -> bool:
     """Whether any array of the computation is of lower precision than float64."""
     low = (jnp.float32, jnp.float16, jnp.bfloat16)
     for equation in jaxpr.eqns:
@@ -68,7 +69,7 @@ def _has_single(jaxpr) -> bool:
             return True
         for inner in jax.tree.leaves(list(equation.params.values())):
             inner = getattr(inner, "jaxpr", inner)
-            if hasattr(inner, "eqns") and _has_single(inner):
+            if hasattr(inner, "eqns") and has_single(inner):
                 return True
     return False
 
@@ -80,7 +81,7 @@ def _evaluation(structure, run, variables, x):
         drawn = draw_variables(structure, variables, seed=attempt, positive=attempt == 3)
         if attempt == attempts - 1 and not _abstract(variables):
             drawn = jax.tree.map(_double, variables)
-        inputs = _inputs(x, attempt)
+        inputs = drawn_inputs(x, attempt)
         outputs = jax.tree.leaves(run(drawn, inputs))
         finite = all(bool(jnp.all(jnp.isfinite(a))) for a in outputs)
         if finite and any(_varies(a) for a in outputs):
@@ -135,7 +136,8 @@ def draw_variables(
     return jax.tree.unflatten(jax.tree.structure(variables), drawn)
 
 
-def _inputs(x, seed: int):
+def drawn_inputs(x, seed: int):
+    """Normal numbers in the shape of the inputs, of at most four rows."""
     generator = np.random.default_rng(seed + 100)
 
     def draw(leaf):
