@@ -126,20 +126,26 @@ def _print_published(published: Any, results: Any, console: Any) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(
-        title=Text(f"Beside {published.title}"),
-        title_justify="left",
-        box=SIMPLE_HEAD,
-        pad_edge=False,
-        show_lines=True,
-    )
-    table.add_column("method", no_wrap=True)
-    for measure in published.measures:
-        table.add_column(Text(f"{measure.label}\nours\n{published.kind}"), justify="right")
-    for label, *cells in published.lines(results):
-        pairs = zip(cells[::2], cells[1::2], strict=True)
-        table.add_row(label, *(Text(f"{ours}\n{theirs}") for ours, theirs in pairs))
-    console.print(table)
+    from credax.report.table import cut, fitting
+
+    def part(start: int, stop: int) -> Table:
+        table = Table(
+            title=Text(f"Beside {published.title}"),
+            title_justify="left",
+            box=SIMPLE_HEAD,
+            pad_edge=False,
+            show_lines=True,
+        )
+        table.add_column("method", no_wrap=True)
+        for measure in published.measures[start:stop]:
+            table.add_column(Text(f"{measure.label}\nours\n{published.kind}"), justify="right")
+        for label, *cells in published.lines(results):
+            pairs = list(zip(cells[::2], cells[1::2], strict=True))[start:stop]
+            table.add_row(label, *(Text(f"{ours}\n{theirs}") for ours, theirs in pairs))
+        return table
+
+    for piece in cut(part, len(published.measures), fitting(console)):
+        console.print(piece)
     console.print(Text(f"Mean ± standard deviation. {published.source}.", style="dim"))
 
 

@@ -33,6 +33,7 @@ REGISTRY = {
     "functional-collapse": ("functional_collapse", "mutual information of every pair of networks"),
     "permutation-frequency": ("permutation_frequency", "orders of units: ensembles and HMC"),
     "marginals": ("marginals", "single weights before and after symmetries are removed"),
+    "posterior-table": ("posterior_table", "one mode against many, and a deep ensemble (table 1)"),
 }
 
 

@@ -87,7 +87,8 @@ def _count(variables: Variables) -> int:
 
 def _members(posterior: Any, samples: int, key: int) -> Variables:
     found = getattr(posterior, "variables", None)
-    if isinstance(found, Variables):
+    # Where masks or noise are drawn on top of few networks, the networks are not the members.
+    if isinstance(found, Variables) and _count(found) == getattr(posterior, "num_members", None):
         return jax.tree.map(np.asarray, found)
     return jax.tree.map(np.asarray, posterior.sample(jax.random.key(key), samples))
 

@@ -184,36 +184,45 @@ def _flag_best(cells: list[Cell | None], column: Column) -> list[Cell | None]:
 def print_rich(table: Table, console: Any = None) -> None:
     """Print the table to the terminal; a narrow one gets errors below, turns it, or cuts it."""
     from rich.console import Console
-    from rich.measure import Measurement
     from rich.text import Text
 
     console = Console() if console is None else console
-    unbounded = console.options.update(max_width=10_000)
-
-    def fits(form) -> bool:
-        return Measurement.get(console, unbounded, form).maximum <= console.width
-
+    fits = fitting(console)
     forms = [
         _rich_table(table, " ± ", None),
         _rich_table(table, "\n±", _METHOD_WIDTH),
         _turned_table(table),
     ]
-    fitting = [form for form in forms if fits(form)]
-    for form in fitting[:1] or _pieces(table, fits):
+    whole = [form for form in forms if fits(form)]
+    for form in whole[:1] or _pieces(table, fits):
         console.print(form)
     console.print(Text(table.legend(), style="dim"))
 
 
 def _pieces(table: Table, fits: Callable[[Any], bool]) -> list[Any]:
     """Tables of all methods and as many metrics as fit, one below the other."""
+    part = lambda start, stop: _rich_table(table.between(start, stop))  # noqa: E731
+    return cut(part, len(table.columns), fits)
+
+
+def cut(part: Callable[[int, int], Any], columns: int, fits: Callable[[Any], bool]) -> list[Any]:
+    """``part(start, stop)`` for consecutive ranges of columns, each as long as it fits."""
     pieces, start = [], 0
-    while start < len(table.columns):
+    while start < columns:
         stop = start + 1
-        while stop < len(table.columns) and fits(_rich_table(table.between(start, stop + 1))):
+        while stop < columns and fits(part(start, stop + 1)):
             stop += 1
-        pieces.append(_rich_table(table.between(start, stop)))
+        pieces.append(part(start, stop))
         start = stop
     return pieces
+
+
+def fitting(console: Any) -> Callable[[Any], bool]:
+    """Whether something is no wider than the console."""
+    from rich.measure import Measurement
+
+    unbounded = console.options.update(max_width=10_000)
+    return lambda form: Measurement.get(console, unbounded, form).maximum <= console.width
 
 
 def _rich_table(table: Table, separator: str = " ± ", method_width: int | None = None):
