@@ -28,6 +28,8 @@ class Reproduce:
     """How many seeds, 0, 1, ...; by default the scale's own number."""
     arms: Names = ()
     """Some rows of the table only, by name, separated by commas."""
+    sets: Names = ()
+    """Some data sets only, by name, separated by commas, where there are several (uci)."""
     out: str | None = None
     """Folder of the experiment; by default runs/NAME_SCALE."""
     data_dir: str | None = None
@@ -62,6 +64,7 @@ def run(arguments: list[str]) -> None:
     from credax.experiments.bench import check_seeds, chosen
 
     scale = chosen(experiment.scale(config.scale), config.arms)
+    scale = dataclasses.replace(scale, evaluation=_with_sets(scale.evaluation, config))
     engine = {"strategy": config.strategy, "members_at_once": config.members_at_once}
     scale = dataclasses.replace(scale, training=scale.training.replace(**engine))
     seeds = scale.seeds if config.seeds is None else check_seeds(config.seeds)
@@ -72,6 +75,23 @@ def run(arguments: list[str]) -> None:
         _one_step(experiment, config, scale, root)
     else:
         _reproduce(experiment, config, scale, seeds, root)
+
+
+def _with_sets(evaluation: Any, config: Reproduce) -> Any:
+    """The evaluation with the data sets that were asked for."""
+    if not config.sets:
+        return evaluation
+    known = getattr(evaluation, "sets", None)
+    if known is None:
+        raise InputError(
+            f"sets is {','.join(config.sets)}; {config.name} has one data set: drop it"
+        )
+    from credax.experiments.uci import ALL_SETS
+
+    for name in config.sets:
+        if name not in ALL_SETS:
+            raise unknown("data set", name, ALL_SETS)
+    return dataclasses.replace(evaluation, sets=tuple(config.sets))
 
 
 def _usage() -> str:
@@ -105,6 +125,7 @@ def _reproduce(experiment: Any, config: Reproduce, scale: Any, seeds: int, root:
         seeds,
         progress=False if quiet else None,
         say=lambda text: notes.print(text, highlight=False),
+        data_dir=config.data_dir,
     )
     outcome = experiment.run(bench)
     table = write_outcome(bench, outcome)

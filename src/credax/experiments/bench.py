@@ -43,6 +43,8 @@ class Bench:
     seeds: int
     progress: bool | None = None
     say: Callable[[str], None] = lambda text: None
+    data_dir: str | None = None
+    """Folder with the data files, for experiments that read several sets."""
 
     def problem(self, arm: Arm) -> Problem:
         """An arm's problem in the data's units."""

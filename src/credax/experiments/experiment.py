@@ -38,6 +38,8 @@ class Arm:
     """A network of its own for so many outputs, where the scale's does not suit the method."""
     prior: Callable[["Split", Network, float], Prior] | None = None
     """A prior made of the training rows, the network and the weight decay, where that is not it."""
+    likelihood: Any = None
+    """A likelihood of its own, where the scale's does not suit the method."""
 
 
 @dataclass(frozen=True)
@@ -108,11 +110,12 @@ class Scale:
 
     def problem(self, arm: Arm, train: "Split | None" = None) -> Problem:
         """Network, likelihood and prior of an arm; without rows the prior is the weight decay's."""
-        outputs = self.likelihood.num_outputs(self.data.classes or 1)
+        likelihood = arm.likelihood or self.likelihood
+        outputs = likelihood.num_outputs(self.data.classes or 1)
         network = (arm.network or self.network)(outputs)
         if arm.prior is None or train is None:
-            return Problem(network, self.likelihood, weight_decay=self.weight_decay)
-        return Problem(network, self.likelihood, prior=arm.prior(train, network, self.weight_decay))
+            return Problem(network, likelihood, weight_decay=self.weight_decay)
+        return Problem(network, likelihood, prior=arm.prior(train, network, self.weight_decay))
 
 
 @dataclass(frozen=True)

@@ -149,7 +149,7 @@ def _strange(bench: Bench, settings: Comparison) -> np.ndarray:
     if bench.scale.data.synthetic:
         shape = (settings.ood_rows, *bench.scale.data.input_shape)
         return np.random.default_rng(5).integers(0, 256, shape).astype(np.uint8)
-    return np.asarray(load(settings.ood).test.x[: settings.ood_rows])
+    return np.asarray(load(settings.ood, bench.data_dir).test.x[: settings.ood_rows])
 
 
 def measured(
