@@ -46,7 +46,7 @@ def map_panel(
     counts: np.ndarray, x: tuple[float, float, str], y: tuple[float, float, str]
 ) -> list[Any]:
     """A map of counts ``[x bins, y bins]``: colours by their square root, zero is paper."""
-    frame = Frame(Axis(*x), Axis(*y), left=36, right=214, bottom=202)
+    frame = Frame(Axis(*x), Axis(*y), left=36, right=214, bottom=202, tick_counts=(3, 5))
     shade = np.sqrt(np.asarray(counts, float).T[::-1])
     pixels = rising_colours(shade, max(float(shade.max()), 1e-12))
     pixels = np.where(shade[..., None] > 0, pixels, 253).astype(np.uint8)
