@@ -176,9 +176,9 @@ def test_what_has_no_kernel_is_refused():
     relu, dense = infinite.ReLU(), infinite.Dense(1)
     with pytest.raises(InputError, match="not Gaussian"):
         infinite.serial(infinite.Dense(4), relu, relu, dense).kernels(np.ones((2, 3)))
+    normal = infinite.serial(infinite.Dense(4), relu, infinite.LayerNorm(), dense)
     with pytest.raises(InputError, match="LayerNorm"):
-        net = infinite.serial(infinite.Dense(4), relu, infinite.LayerNorm(), dense)
-        net.kernels(np.ones((2, 3)))
+        normal.kernels(np.ones((2, 3)))
     with pytest.raises(InputError, match="positions"):
         infinite.serial(infinite.Conv(3), relu, dense).kernels(x)
     with pytest.raises(InputError, match="memory_limit"):
@@ -186,8 +186,7 @@ def test_what_has_no_kernel_is_refused():
             x, memory_limit=1000
         )
     with pytest.raises(InputError, match="row 1"):
-        dense_net = infinite.serial(dense)
-        dense_net.kernels([[1.0, 2.0], [np.nan, 0.0]])
+        infinite.serial(dense).kernels([[1.0, 2.0], [np.nan, 0.0]])
 
 
 def test_too_few_nodes_are_told():

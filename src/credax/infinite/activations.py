@@ -35,7 +35,7 @@ class Nonlinearity:
         return FUNCTIONS[self.name](x, *self.parameters)
 
     def dual(self, c: Array, q1: Array, q2: Array, d: Array) -> Dual:
-        """Expectations over Gaussians of variances ``q1``, ``q2``, covariance ``c``, distance ``d``."""
+        """Expectations over Gaussians of these variances, covariance and squared distance."""
         return DUALS[self.name](c, q1, q2, d, *self.parameters)
 
     def init(self, key, x) -> Variables:
@@ -51,11 +51,11 @@ class Nonlinearity:
 class Activation:
     """Any smooth function of each number, its expectations by Gauss-Hermite quadrature.
 
-    ``E φ(u) φ(v)`` over a product grid of ``nodes²`` points with the factor ``u = √q1 (α s + β t)``,
-    ``v = √q2 (β s + α t)``, ``α, β = (√(1+ρ) ± √(1-ρ)) / 2``: symmetric in its arguments to rounding
-    and regular at ``ρ = ±1``. For tanh the error at unit variances is 1e-15 with 128 nodes; it grows
-    with the variance, and functions with a kink need a closed form. Cost: ``nodes²`` evaluations a
-    pair.
+    ``E φ(u) φ(v)`` over a product grid of ``nodes²`` points with ``u = √q1 (α s + β t)`` and
+    ``v = √q2 (β s + α t)``, ``α, β = (√(1+ρ) ± √(1-ρ)) / 2``: symmetric in its arguments to
+    rounding and regular at ``ρ = ±1``. For tanh the error at unit variances is 1e-15 with 128
+    nodes; it grows with the variance, and functions with a kink need a closed form. Cost:
+    ``nodes²`` evaluations a pair.
 
     >>> Activation(jnp.tanh).nodes
     128

@@ -71,7 +71,7 @@ def slopes(c, q1, q2, d, low: float, high: float) -> Dual:
 
 
 def sign(c, q1, q2, d) -> Dual:
-    """The sign; its derivative is zero where it exists, which is what training by gradients sees."""
+    """The sign; its derivative is zero where it exists: what training by gradients sees."""
     xp = namespace(c)
     sine = root((2 * (q1 + q2) * d - d**2 - (q1 - q2) ** 2) / 4)
     somewhere = q1 * q2 > 0

@@ -106,7 +106,7 @@ class EnsembleDynamics:
         return 2 / (self.alpha * float(self.spectrum.values[-1]))
 
     def mean(self, x, t) -> Float[np.ndarray, "*times points outputs"]:
-        """The ensemble's mean at points ``x`` and time ``t``; an array of times adds a first axis."""
+        """The ensemble's mean at points and a time; an array of times adds a first axis."""
         cross = self._cross(x).cross_driving @ self.spectrum.vectors
         target = self.spectrum.vectors.T @ self.y
         means = [cross @ (self._solver(time)[:, None] * target) for time in np.atleast_1d(t)]
@@ -151,7 +151,7 @@ class EnsembleDynamics:
             raise InputError(f"members is {members}; draw at least 1")
         half = self._half(*self._joint(np.asarray(x)), t)
         outputs = self.y.shape[1]
-        noise = _generator(key).standard_normal((members, half.shape[1], outputs))
+        noise = generator(key).standard_normal((members, half.shape[1], outputs))
         return self.mean(x, t) + np.einsum("pr,mro->mpo", half, noise)
 
     def spread_curve(
@@ -202,7 +202,8 @@ class EnsembleDynamics:
         return factor[:rows] - learned
 
 
-def _generator(key: int | Key[Array, ""]) -> np.random.Generator:
+def generator(key: int | Key[Array, ""]) -> np.random.Generator:
+    """NumPy's generator from a seed or a typed key: draws in float64 need no scope."""
     if isinstance(key, int):
         return np.random.default_rng(key)
     return np.random.default_rng(np.asarray(jax.random.key_data(key)).tolist())

@@ -68,6 +68,18 @@ def compute(net: Any, x1, x2, memory_limit: int) -> Kernels:
     return Kernels(nngp, ntk)
 
 
+def variances(net: Any, x: Float[np.ndarray, "rows ..."], block: int = 256) -> np.ndarray:
+    """The NNGP of every input with itself, without the other pairs."""
+    found = []
+    for start in range(0, len(x), block):
+        rows = np.asarray(x[start : start + block], np.float64)
+        if hasattr(net, "pair_state") and not _quadratures(net):
+            found.append(net.pair_state(rows[:1], rows).second.covariance)
+        else:
+            found.append(np.diag(net.kernels(rows).nngp))
+    return np.concatenate(found)
+
+
 def tile_shape(
     net: Any, first: int, second: int, shape: tuple[int, ...], memory_limit: int
 ) -> tuple[int, int]:
