@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from credax import adapters as adapters
     from credax import calibration as calibration
     from credax import data as data
+    from credax import groups as groups
     from credax import infinite as infinite
     from credax import methods as methods
     from credax import metrics as metrics
@@ -136,6 +137,7 @@ __getattr__, __all__ = lazy_names(  # pyright: ignore[reportUnsupportedDunderAll
         "structure": "structure",
         "training": "training",
         "methods": "methods",
+        "groups": "groups",
         "infinite": "infinite",
         "metrics": "metrics",
         "calibration": "calibration",

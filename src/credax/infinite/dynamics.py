@@ -76,6 +76,14 @@ class EnsembleDynamics:
         self.learning_rate = learning_rate
         points = len(self.x) * getattr(kernel, "multiplicity", 1)
         entries = points * self.y.shape[1]
+        # A kernel may mix outputs: its rows are then pairs of a point and an output.
+        self.mixed = getattr(kernel, "outputs", 1)
+        if self.mixed > 1 and self.mixed != self.y.shape[1]:
+            raise InputError(
+                f"y has {self.y.shape[1]} outputs and the kernel mixes {self.mixed}; give as many"
+            )
+        if self.mixed > 1:
+            self.y = self.y.reshape(-1, 1)
         self.alpha = {
             "half_sum": 1.0,
             "half_mean": 1 / entries,
@@ -110,6 +118,8 @@ class EnsembleDynamics:
         cross = self._cross(x).cross_driving @ self.spectrum.vectors
         target = self.spectrum.vectors.T @ self.y
         means = [cross @ (self._solver(time)[:, None] * target) for time in np.atleast_1d(t)]
+        if self.mixed > 1:
+            means = [mean.reshape(-1, self.mixed) for mean in means]
         return means[0] if np.ndim(t) == 0 else np.stack(means)
 
     def member(self, x, initial_train, initial, t) -> Float[np.ndarray, "*times points outputs"]:
@@ -188,6 +198,11 @@ class EnsembleDynamics:
 
     def _joint(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """A factor of the NNGP of points and training points together, and the driving cross."""
+        if getattr(self.kernel, "mean_only", False):
+            raise InputError(
+                "the kernel is averaged over a group, which gives the mean only; for spreads train "
+                "on the augmented rows with the kernel itself"
+            )
         cross = self._cross(x)
         own, trained = self.kernel.kernels(x).nngp, self.nngp
         if self.train == "last_layer":  # the ridge is then the noise of a Gaussian process
