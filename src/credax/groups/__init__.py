@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from credax.groups.lattice import shifts as shifts
     from credax.groups.lattice import soft_mask as soft_mask
     from credax.groups.lattice import turns_and_shifts as turns_and_shifts
+    from credax.groups.networks import GroupCNN as GroupCNN
+    from credax.groups.networks import TurningConv as TurningConv
     from credax.groups.orbit import Augmented as Augmented
     from credax.groups.orbit import Orbit as Orbit
     from credax.groups.orbit import OrbitBatch as OrbitBatch
@@ -39,6 +41,11 @@ if TYPE_CHECKING:
     from credax.groups.orbit import augment as augment
     from credax.groups.orbit import full_orbit as full_orbit
     from credax.groups.orbit import orbit as orbit
+    from credax.groups.symmetrise import Canonicalised as Canonicalised
+    from credax.groups.symmetrise import GroupAverage as GroupAverage
+    from credax.groups.symmetrise import pipeline_violations as pipeline_violations
+    from credax.groups.symmetrise import twin as twin
+    from credax.groups.symmetrise import twin_ensemble as twin_ensemble
 
 __getattr__, __all__ = lazy_names(  # pyright: ignore[reportUnsupportedDunderAll]
     __name__,
@@ -77,5 +84,12 @@ __getattr__, __all__ = lazy_names(  # pyright: ignore[reportUnsupportedDunderAll
         "RandomElement": "orbit",
         "OrbitBatch": "orbit",
         "GroupAveraged": "averaged",
+        "GroupAverage": "symmetrise",
+        "Canonicalised": "symmetrise",
+        "twin": "symmetrise",
+        "twin_ensemble": "symmetrise",
+        "pipeline_violations": "symmetrise",
+        "GroupCNN": "networks",
+        "TurningConv": "networks",
     },
 )

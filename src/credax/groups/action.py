@@ -64,7 +64,8 @@ class Gather:
         flat = x.reshape(*lead, self.indices.shape[1], -1)
         if self.weights is None:
             return flat[..., self.indices[element, :, 0], :].reshape(x.shape)
-        weights = self.weights[element][:, :, None].astype(x.dtype)
+        kind = x.dtype if np.issubdtype(x.dtype, np.floating) else np.dtype(np.float32)
+        weights = self.weights[element][:, :, None].astype(kind)
         return (flat[..., self.indices[element], :] * weights).sum(-2).reshape(x.shape)
 
 

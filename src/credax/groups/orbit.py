@@ -146,7 +146,8 @@ def _each(representation: Any, which, x):
         flat = x.reshape(len(x), indices.shape[1], -1)
         found = jax.vmap(lambda row, index: row[index])(flat, indices)
         if representation.weights is not None:
-            found = found * jnp.asarray(representation.weights, x.dtype)[which][..., None]
-        return found.sum(2).reshape(x.shape)
+            kind = x.dtype if jnp.issubdtype(x.dtype, jnp.floating) else jnp.float32
+            found = found * jnp.asarray(representation.weights, kind)[which][..., None]
+        return (found.sum(2) if found.shape[2] > 1 else found[:, :, 0]).reshape(x.shape)
     turned = every(representation, x)
     return jax.vmap(lambda row, element: row[element])(turned, which)

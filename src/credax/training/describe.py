@@ -25,7 +25,8 @@ def describe_run(
     config: dict[str, Any] | None,
 ) -> dict[str, Any]:
     """The resolved configuration of a fit, as JSON."""
-    settings = dataclasses.asdict(training)
+    settings = {field.name: getattr(training, field.name) for field in dataclasses.fields(training)}
+    settings["augment"] = [a if isinstance(a, str) else _name_of(a) for a in training.augment]
     return {
         **(config or {}),
         "method": {"name": method.name, **describe_method(method)},
