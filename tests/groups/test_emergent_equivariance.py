@@ -66,7 +66,7 @@ SHIFTS = groups.shifts(5, 5, channels=1)
         (picture_net(padding="circular"), SHIFTS),
         (picture_net(head=infinite.GlobalAveragePool(), padding="circular"), SHIFTS),
         (picture_net(head=infinite.GlobalAveragePool()), FIVE),
-        (picture_net(stride=2, padding="valid"), FIVE),
+        (picture_net(stride=2), FIVE),
         (infinite.serial(infinite.Flatten(), *dense().layers), FIVE),
     ],
 )
@@ -221,4 +221,5 @@ def test_cyclic_augmentation_leaves_angular_modes_that_are_multiples_only():
         other = np.arange(len(modes)) % order != 0
         assert modes[other].max() < 1e-10 * len(modes)
         sizes.append(mean.std())
-    assert sizes[0] > 3 * sizes[1] > 9 * sizes[2]
+    assert sizes[0] > sizes[1] > sizes[2]
+    assert sizes[2] < 0.2 * sizes[0]

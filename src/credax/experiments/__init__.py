@@ -23,6 +23,19 @@ REGISTRY = {
         "a penalty on gradient cosines in the same metric against the repulsion",
     ),
     "forde-diversity": ("forde_diversity", "diversity against severity of corruption (figure 7)"),
+    "equivariance-toy": ("equivariance_toy", "asymmetric members, a symmetric mean, at every step"),
+    "equivariance-ising": (
+        "equivariance_ising",
+        "energies of spins: orbit spread against ensemble size, with its law",
+    ),
+    "equivariance-cross-product": (
+        "equivariance_cross_product",
+        "vectors that turn: octahedral orbits, and all of SO(3)",
+    ),
+    "equivariance-continuous": (
+        "equivariance_continuous",
+        "orbits of C_n, judged at 720 angles: what is left and how fast it falls",
+    ),
 }
 
 

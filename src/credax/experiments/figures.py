@@ -10,7 +10,7 @@ import numpy as np
 from credax.files import write_atomic
 from credax.report.markup import Markup, element
 from credax.report.png import data_uri
-from credax.report.svg import COLOURS, dash, marks
+from credax.report.svg import COLOURS, Frame, dash, marks
 
 PANEL_WIDTH, PANEL_HEIGHT, TITLE, GAP = 300, 234, 22, 14
 
@@ -112,6 +112,16 @@ def _legend(series: Sequence[str], width: float) -> tuple[list[Markup], float]:
         entries.append(element("g", line, mark, text, transform=f"translate({across:g} {down:g})"))
         across += length
     return entries, down + 24 if series else 0.0
+
+
+def reference_line(frame: Frame, x: Any, y: Any) -> Markup:
+    """A thin dashed line for what theory says, within the frame."""
+    across, down = frame.at(np.asarray(x, float), np.asarray(y, float))
+    steps = [
+        f"{'L' if i else 'M'}{a:.1f} {b:.1f}"
+        for i, (a, b) in enumerate(zip(across, down, strict=True))
+    ]
+    return element("path", class_="reference", d="".join(steps))
 
 
 def image(pixels: np.ndarray, x: float, y: float, width: float, height: float) -> Markup:

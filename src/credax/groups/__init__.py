@@ -34,13 +34,13 @@ if TYPE_CHECKING:
     from credax.groups.lattice import turns_and_shifts as turns_and_shifts
     from credax.groups.networks import GroupCNN as GroupCNN
     from credax.groups.networks import TurningConv as TurningConv
-    from credax.groups.orbit import Augmented as Augmented
-    from credax.groups.orbit import Orbit as Orbit
-    from credax.groups.orbit import OrbitBatch as OrbitBatch
-    from credax.groups.orbit import RandomElement as RandomElement
-    from credax.groups.orbit import augment as augment
-    from credax.groups.orbit import full_orbit as full_orbit
-    from credax.groups.orbit import orbit as orbit
+    from credax.groups.orbits import Augmented as Augmented
+    from credax.groups.orbits import Orbit as Orbit
+    from credax.groups.orbits import OrbitBatch as OrbitBatch
+    from credax.groups.orbits import RandomElement as RandomElement
+    from credax.groups.orbits import augment as augment
+    from credax.groups.orbits import full_orbit as full_orbit
+    from credax.groups.orbits import orbit as orbit
     from credax.groups.symmetrise import Canonicalised as Canonicalised
     from credax.groups.symmetrise import GroupAverage as GroupAverage
     from credax.groups.symmetrise import pipeline_violations as pipeline_violations
@@ -76,13 +76,13 @@ __getattr__, __all__ = lazy_names(  # pyright: ignore[reportUnsupportedDunderAll
         "picture_rotations": "lattice",
         "soft_mask": "lattice",
         "DiscHarmonics": "harmonics",
-        "Orbit": "orbit",
-        "orbit": "orbit",
-        "Augmented": "orbit",
-        "augment": "orbit",
-        "full_orbit": "orbit",
-        "RandomElement": "orbit",
-        "OrbitBatch": "orbit",
+        "Orbit": "orbits",
+        "orbit": "orbits",
+        "Augmented": "orbits",
+        "augment": "orbits",
+        "full_orbit": "orbits",
+        "RandomElement": "orbits",
+        "OrbitBatch": "orbits",
         "GroupAveraged": "averaged",
         "GroupAverage": "symmetrise",
         "Canonicalised": "symmetrise",
