@@ -32,6 +32,14 @@ REGISTRY = {
         "equivariance_cross_product",
         "vectors that turn: octahedral orbits, and all of SO(3)",
     ),
+    "equivariance-rotated-fashion": (
+        "equivariance_rotated_fashion",
+        "turned clothes: ensembles with augmentation against built-in symmetry",
+    ),
+    "equivariance-histology": (
+        "equivariance_histology",
+        "quarter turns of tissue, in and out of distribution",
+    ),
     "equivariance-continuous": (
         "equivariance_continuous",
         "orbits of C_n, judged at 720 angles: what is left and how fast it falls",

@@ -143,9 +143,9 @@ EXPERIMENT = Experiment(
     name="equivariance-continuous",
     title="A finite group for a continuous one",
     description=(
-        "Infinite ensembles trained on orbits of the cyclic group, judged at all angles. The claim is "
-        "that the error falls with the order of the group, and how fast is a matter of the kernel's "
-        "smoothness. Nothing is trained: everything is infinite width."
+        "Infinite ensembles trained on orbits of the cyclic group and judged at all angles. The "
+        "claim: the error falls with the order of the group, as fast as the kernel is smooth. "
+        "Nothing is trained: everything is infinite width."
     ),
     scales={
         "test": _scale(Settings((1, 4, 16), 0, 120), "three orders"),
