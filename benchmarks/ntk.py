@@ -61,12 +61,10 @@ def plain_conv(x):
     """One 3x3 circular convolution, ReLU, Flatten and a dense layer, in NumPy."""
     n, size = len(x), x.shape[1]
     k = np.einsum("ahwc,bhwc->abhw", x, x) / x.shape[-1]
-    window = lambda a: (
-        sum(
-            np.roll(a, (i, j), (2, 3)) for i in (-1, 0, 1) for j in (-1, 0, 1)
-        )
-        / 9
-    )
+
+    def window(a):
+        return sum(np.roll(a, (i, j), (2, 3)) for i in (-1, 0, 1) for j in (-1, 0, 1)) / 9
+
     k = 2 * window(k) + 0.01
     q = np.einsum("aahw->ahw", k)
     size_of = np.sqrt(q[:, None] * q[None])

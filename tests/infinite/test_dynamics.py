@@ -208,3 +208,27 @@ def test_the_tail_bound_is_above_the_tail():
     for deviation in (0.05, 0.1, 0.3):
         tail = 2 * norm.sf(deviation / (2.0 / 100) ** 0.5)
         assert infinite.tail_bound(2.0, 100, deviation) >= tail
+
+
+def test_the_toy_of_the_specification():
+    """An even function on a line: values at infinite width after 0, 1, 2, 3 and 2000 steps."""
+    from credax.experiments import equivariance_toy as toy
+
+    split = toy.rows(True)
+    x = np.round(np.asarray(split.x, np.float64), 6)
+    y = toy.truth(x[:, 0])
+    options = {"loss": "half_mean", "evolution": "steps"}
+    largest = infinite.EnsembleDynamics(toy.net(1), x, y, **options).largest_learning_rate
+    assert largest / 2 == pytest.approx(toy.RATE, rel=1e-12)
+    dynamics = infinite.EnsembleDynamics(toy.net(1), x, y, learning_rate=toy.RATE, **options)
+    grid = toy.GRID[:, None]
+    mean = dynamics.mean(grid, np.array(toy.STEPS))[..., 0]
+    sizes = [0, 0.174832, 0.296177, 0.381939, 0.613561]
+    np.testing.assert_allclose(np.sqrt(np.mean(mean**2, 1)), sizes, atol=1e-6)
+    middle = [0, -0.009449, -0.005428, 0.006686, 0.456139]
+    np.testing.assert_allclose(mean[:, 40], middle, atol=1e-6)
+    assert np.abs(mean - mean[:, ::-1]).max() < 2e-13
+    for step, expected in toy.ASYMMETRY.items():
+        covariance = dynamics.covariance(grid, t=step)
+        spread = np.diag(covariance) - np.diag(covariance[:, ::-1])
+        assert np.sqrt(2 * spread.mean()) == pytest.approx(expected, abs=2e-6)
