@@ -29,6 +29,10 @@ class Tiles(Data):
         rows = {"train": self.train_rows // classes, "test": self.test_rows // classes}
         return histology(root_folder(root) / FOLDER, size=size, **rows)
 
+    def available(self, root: str | None = None) -> bool:
+        """Whether the folder is there."""
+        return self.synthetic or (root_folder(root) / FOLDER).exists()
+
 
 def run(bench: Bench) -> Outcome:
     """Agreement over quarter turns on tissue, natural pictures and noise."""

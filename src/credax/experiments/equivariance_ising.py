@@ -72,10 +72,14 @@ def split_of(settings: Settings, augmented: bool) -> Split:
 
 def dynamics_of(settings: Settings, split: Split) -> infinite.EnsembleDynamics:
     """The infinite ensemble at half the largest stable rate of gradient descent."""
-    options = {"loss": "half_mean", "evolution": "steps"}
     x = np.asarray(split.x, np.float64)
-    largest = infinite.EnsembleDynamics(net(1), x, split.y, **options).largest_learning_rate
-    return infinite.EnsembleDynamics(net(1), x, split.y, learning_rate=largest / 2, **options)
+
+    def at(rate: float) -> infinite.EnsembleDynamics:
+        return infinite.EnsembleDynamics(
+            net(1), x, split.y, learning_rate=rate, loss="half_mean", evolution="steps"
+        )
+
+    return at(at(1.0).largest_learning_rate / 2)
 
 
 def run(bench: Bench) -> Outcome:

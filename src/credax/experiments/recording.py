@@ -34,6 +34,10 @@ class MadeData(Data):
         assert self.make is not None
         return self.make()
 
+    def available(self, root: str | None = None) -> bool:
+        """Always: it is made."""
+        return True
+
 
 class Recorder:
     """Keeps the members' outputs at points after chosen steps; in between it does not look."""
