@@ -163,7 +163,7 @@ def test_blocks_and_the_compiled_path_give_the_same(monkeypatch):
     small = net.kernels(x, memory_limit=2000)
     np.testing.assert_allclose(small, whole, rtol=1e-14)
     np.testing.assert_allclose(net.kernels(x, other, memory_limit=2000), cross, rtol=1e-14)
-    monkeypatch.setattr("credax.infinite.kernel.SMALL_BLOCK", 0)
+    monkeypatch.setattr("credax.infinite.kernel.SMALL", 0)
     compiled = net.kernels(x)
     assert compiled.nngp.dtype == np.float64
     np.testing.assert_array_equal(compiled.ntk, compiled.ntk.T)

@@ -21,8 +21,8 @@ LONGEST_TILE = 512
 LIVE_ARRAYS = 14
 """Arrays of the size of a block that the recursion holds at once, measured on two layers."""
 QUADRATURE_TOLERANCE = 1e-8
-SMALL_BLOCK = 2**19
-"""Blocks with fewer entries are computed by NumPy: compiling would take longer than they do."""
+SMALL = 2**22
+"""Kernels with fewer entries are computed by NumPy: compiling would take longer than they do."""
 
 
 class Kernels(NamedTuple):
@@ -53,14 +53,16 @@ def compute(net: Any, x1, x2, memory_limit: int) -> Kernels:
             f"x1 has rows of shape {first.shape[1:]} and x2 of {second.shape[1:]}; they must agree"
         )
     _check_quadrature(net, first, second)
+    entries = len(first) * len(second) * _entries(net, first.shape[1:])
+    block = _compiled if entries >= SMALL or _quadratures(net) else _recursion
     height, width = tile_shape(net, len(first), len(second), first.shape[1:], memory_limit)
     nngp, ntk = np.empty((2, len(first), len(second)))
     for i in range(0, len(first), height):
         for j in range(0, len(second), width):
             if x2 is None and j + width <= i:
                 continue
-            block = _block(net, _rows(first, i, height), _rows(second, j, width))
-            for whole, part in zip((nngp, ntk), block, strict=True):
+            found = block(net, _rows(first, i, height), _rows(second, j, width))
+            for whole, part in zip((nngp, ntk), found, strict=True):
                 target = whole[i : i + height, j : j + width]
                 target[...] = part[: target.shape[0], : target.shape[1]]
     if x2 is None:
@@ -107,15 +109,6 @@ def _entries(net: Any, shape: tuple[int, ...]) -> int:
     return positions**2 if net.pairs else positions
 
 
-def _block(net: Any, x1: np.ndarray, x2: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    entries = len(x1) * len(x2) * _entries(net, x1.shape[1:])
-    if entries < SMALL_BLOCK and not _quadratures(net):
-        return _recursion(net, x1, x2)
-    with jax.enable_x64(True):
-        nngp, ntk = _compiled(net, jnp.asarray(x1), jnp.asarray(x2))
-        return np.asarray(nngp), np.asarray(ntk)
-
-
 def _recursion(net, x1, x2):
     state = net.pair_state(x1, x2)
     if state.positions:
@@ -126,7 +119,13 @@ def _recursion(net, x1, x2):
     return state.covariance, state.tangent
 
 
-_compiled = partial(jax.jit, static_argnums=0)(_recursion)
+_jitted = partial(jax.jit, static_argnums=0)(_recursion)
+
+
+def _compiled(net: Any, x1: np.ndarray, x2: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    with jax.enable_x64(True):
+        nngp, ntk = _jitted(net, jnp.asarray(x1), jnp.asarray(x2))
+        return np.asarray(nngp), np.asarray(ntk)
 
 
 def _rows(x: np.ndarray, start: int, length: int) -> np.ndarray:
@@ -171,7 +170,7 @@ def _check_quadrature(net: Any, first: np.ndarray, second: np.ndarray) -> None:
         return
     rows = np.concatenate([first, second])
     longest = rows[np.argsort(np.square(rows).reshape(len(rows), -1).sum(1))[-2:]]
-    coarse, fine = (np.stack(_block(n, longest, longest)) for n in (net, _finer(net)))
+    coarse, fine = (np.stack(_compiled(n, longest, longest)) for n in (net, _finer(net)))
     error = np.max(np.abs(fine - coarse)) / np.max(np.abs(fine))
     if error > QUADRATURE_TOLERANCE:
         warnings.warn(

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+import numpy as np
 from jaxtyping import Array, Float
 
 from credax.errors import InputError
@@ -74,7 +75,7 @@ def input_state(x1: Array, x2: Array, pairs: bool) -> PairState:
             "[rows, height, width, channels]"
         )
     if not positions:
-        covariance, distance = x1 @ x2.T / width, _gap(x1[:, None], x2[None])
+        covariance, distance = x1 @ x2.T / width, _gaps(x1, x2)
         own = [Own(xp.mean(x * x, -1), xp.zeros(len(x), x.dtype)) for x in (x1, x2)]
     elif not pairs:
         covariance = xp.einsum("ahwc,bhwc->abhw", x1, x2) / width
@@ -92,6 +93,13 @@ def input_state(x1: Array, x2: Array, pairs: bool) -> PairState:
         ]
     tangent = xp.zeros_like(covariance)
     return PairState(covariance, tangent, distance, *own, positions, pairs, width, False)
+
+
+def _gaps(x1: Array, x2: Array) -> Array:
+    """Mean squared differences of all rows; NumPy takes one row at a time, to hold less."""
+    if isinstance(x1, np.ndarray):
+        return np.stack([_gap(row, x2) for row in x1])
+    return _gap(x1[:, None], x2[None])
 
 
 def _gap(one: Array, other: Array) -> Array:
