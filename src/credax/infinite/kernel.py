@@ -35,8 +35,8 @@ class Kernels(NamedTuple):
 class Kernel(Protocol):
     """Anything that gives kernel matrices: a net, an empirical kernel, a group average."""
 
-    def kernels(self, x1: Any, x2: Any = None) -> Kernels:
-        """NNGP and NTK of two batches, or of one with itself."""
+    def kernels(self, x1: Any, x2: Any = None) -> Any:
+        """A pair ``nngp, ntk`` of two batches, or of one with itself."""
         ...
 
 
