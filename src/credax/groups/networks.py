@@ -82,7 +82,7 @@ class TurningConv:
         basis = turned_filters(self.order, self.window)
         shape = (basis.shape[-1], inputs, relative, self.fields)
         # With this scale the variance is kept from layer to layer.
-        size = np.sqrt(2 / (inputs * relative * np.square(basis[0]).sum()))
+        size = float(np.sqrt(2 / (inputs * relative * np.square(basis[0]).sum())))
         kernel = size * jax.random.normal(key, shape, x.dtype)
         return Variables({"kernel": kernel, "bias": jnp.zeros(self.fields, x.dtype)}, {})
 
