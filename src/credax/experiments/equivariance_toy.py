@@ -8,8 +8,7 @@ from credax import infinite
 from credax.data import Dataset, Split
 from credax.experiments.bench import Bench
 from credax.experiments.experiment import Arm, Experiment, Outcome, Scale
-from credax.experiments.figures import Figure, sheet
-from credax.experiments.forde_toy_1d import _thin
+from credax.experiments.figures import Figure, member_line, sheet
 from credax.experiments.recording import MadeData, record, row
 from credax.infinite.net import Serial
 from credax.likelihood import Gaussian
@@ -128,7 +127,7 @@ def _figure(shown: dict, settings: Settings) -> Figure:
         layers = [
             frame.axes(),
             frame.band(GRID, mean - 2 * spread, mean + 2 * spread, "s0"),
-            [_thin(frame, GRID, member) for member in members[: settings.shown]],
+            [member_line(frame, GRID, member) for member in members[: settings.shown]],
             frame.line(GRID, members.mean(0), 0, markers=False),
             frame.line(GRID, truth(GRID), 1, markers=False),
             frame.line(GRID, mean, 2, markers=False),

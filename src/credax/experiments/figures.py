@@ -124,6 +124,19 @@ def reference_line(frame: Frame, x: Any, y: Any) -> Markup:
     return element("path", class_="reference", d="".join(steps))
 
 
+def member_line(frame: Frame, x: np.ndarray, y: np.ndarray) -> Markup:
+    """A thin line of one member, only where it is inside the frame."""
+    across, down = frame.at(x, y)
+    # Outside the frame a line would run along its edge: the pen is lifted there instead.
+    inside = (y >= frame.y.low) & (y <= frame.y.high)
+    points = [
+        f"{'L' if keep and before else 'M'}{a:.1f} {b:.1f}"
+        for a, b, keep, before in zip(across, down, inside, np.r_[False, inside[:-1]], strict=True)
+        if keep
+    ]
+    return element("path", class_="member", d="".join(points))
+
+
 def image(pixels: np.ndarray, x: float, y: float, width: float, height: float) -> Markup:
     """A picture ``[height, width, channels]`` of bytes inside a drawing, its pixels kept sharp."""
     return element(
