@@ -4,6 +4,7 @@ J. N. Kather, N. Halama, A. Marx: 100,000 histological images of human colorecta
 tissue, Zenodo record 1214456, 2018 (CC BY 4.0). 224 by 224 pixels, nine classes.
 """
 
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -52,9 +53,10 @@ def read_tile(path: str | Path, size: int) -> np.ndarray:
     except ImportError as error:
         raise MissingExtra("pillow", "data", "reading pictures of tissue") from error
     try:
-        with Image.open(path) as picture:
-            pixels = np.asarray(picture.convert("RGB"), np.float32)
-    except (UnidentifiedImageError, OSError, SyntaxError, ValueError) as error:
+        # Pillow warns of damage that it can read around; half a tile is no tile.
+        with warnings.catch_warnings(action="error", category=UserWarning), Image.open(path) as it:
+            pixels = np.asarray(it.convert("RGB"), np.float32)
+    except (UnidentifiedImageError, OSError, SyntaxError, ValueError, UserWarning) as error:
         raise InputError(f"{path} cannot be read as a picture ({error}); get it again") from error
     if pixels.shape[0] != pixels.shape[1] or pixels.shape[0] % size:
         raise InputError(
