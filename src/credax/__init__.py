@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from credax import adapters as adapters
     from credax import calibration as calibration
     from credax import data as data
+    from credax import groups as groups
+    from credax import infinite as infinite
     from credax import methods as methods
     from credax import metrics as metrics
     from credax import networks as networks
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
     from credax.data import Split as Split
     from credax.errors import InputError as InputError
     from credax.gaussian_posterior import GaussianPosterior as GaussianPosterior
+    from credax.infinite.method import NNGP as NNGP
+    from credax.infinite.method import NTK as NTK
     from credax.likelihood import Bernoulli as Bernoulli
     from credax.likelihood import Categorical as Categorical
     from credax.likelihood import Gaussian as Gaussian
@@ -117,6 +121,8 @@ __getattr__, __all__ = lazy_names(  # pyright: ignore[reportUnsupportedDunderAll
         "FastGeometric": "methods.fast_geometric",
         "CyclicalSGMCMC": "methods.cyclical_sgmcmc",
         "CheckpointEnsemble": "methods.checkpoint_ensemble",
+        "NTK": "infinite.method",
+        "NNGP": "infinite.method",
         "Training": "training.config",
         "fit": "training.loop",
         "MemberDiverged": "training.loop",
@@ -135,6 +141,8 @@ __getattr__, __all__ = lazy_names(  # pyright: ignore[reportUnsupportedDunderAll
         "structure": "structure",
         "training": "training",
         "methods": "methods",
+        "groups": "groups",
+        "infinite": "infinite",
         "metrics": "metrics",
         "calibration": "calibration",
         "quality": "quality",

@@ -120,16 +120,21 @@ class Population(eqx.Module):
 
     def check(self, x) -> np.ndarray:
         """``x`` as an array, or one sentence why it cannot be predicted."""
-        x = np.asarray(x)
-        if x.shape[1:] != self.input_shape or x.ndim == 0:
-            raise InputError(
-                f"x has shape {x.shape}; this posterior was trained on inputs of shape "
-                f"{self.input_shape}, so x must be [rows, {', '.join(map(str, self.input_shape))}]"
-            )
-        if len(x) == 0:
-            raise InputError("x has no rows; give at least one")
-        check_inputs(x)
-        return x
+        return check_rows(x, self.input_shape)
+
+
+def check_rows(x, input_shape: tuple[int, ...]) -> np.ndarray:
+    """``x`` as an array of rows of a shape, or one sentence why it cannot be predicted."""
+    x = np.asarray(x)
+    if x.shape[1:] != tuple(input_shape) or x.ndim == 0:
+        raise InputError(
+            f"x has shape {x.shape}; this posterior was trained on inputs of shape "
+            f"{tuple(input_shape)}, so x must be [rows, {', '.join(map(str, input_shape))}]"
+        )
+    if len(x) == 0:
+        raise InputError("x has no rows; give at least one")
+    check_inputs(x)
+    return x
 
 
 def describe_population(members: Population, kind: str) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
+from credax.infinite.method import NNGP, NTK
 from credax.methods.checkpoint_ensemble import CheckpointEnsemble
 from credax.methods.cyclical_sgmcmc import CyclicalSGMCMC
 from credax.methods.deep_ensemble import DeepEnsemble
@@ -88,5 +89,7 @@ ROWS = {
         slow=True,
     ),
     "laplace": Row(Laplace(samples=4, modes=2), Laplace(samples=4, modes=3), slow=True),
+    "ntk": Row(NTK(members=4), NTK(members=6)),
+    "nngp": Row(NNGP(members=4), NNGP(members=6), slow=True),
     "swag": Row(SWAG(modes=2, samples=3), SWAG(modes=3, samples=3), slow=True),
 }

@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from credax import data as datasets
 from credax.cli.plan import activation_bytes
 from credax.experiments.bench import trials
 from credax.experiments.experiment import Arm, Experiment, Scale
@@ -24,13 +23,14 @@ def plan(
 ) -> dict[str, Any]:
     """Everything the experiment would do, as plain data; reads no data set."""
     data, training = scale.data, scale.training
-    here = data.synthetic or datasets.describe(data.name).available(data_dir)
+    here = data.available(data_dir)
+    known = {k: v for k, v in dataclasses.asdict(data).items() if not callable(v)}
     per_epoch = training.steps_per_epoch(data.train_rows)
     content = {
         "experiment": experiment.name,
         "scale": name,
         "note": scale.note,
-        "data": {**dataclasses.asdict(data), "on this machine": here},
+        "data": {**known, "on this machine": here},
         "likelihood": repr(scale.likelihood),
         "weight_decay": scale.weight_decay,
         "training": dataclasses.asdict(training),

@@ -35,6 +35,27 @@ REGISTRY = {
     "marginals": ("marginals", "single weights before and after symmetries are removed"),
     "posterior-table": ("posterior_table", "one mode against many, and a deep ensemble (table 1)"),
     "uci": ("uci", "regression on the UCI sets with their standard splits"),
+    "equivariance-toy": ("equivariance_toy", "asymmetric members, a symmetric mean, at every step"),
+    "equivariance-ising": (
+        "equivariance_ising",
+        "energies of spins: orbit spread against ensemble size, with its law",
+    ),
+    "equivariance-cross-product": (
+        "equivariance_cross_product",
+        "vectors that turn: octahedral orbits, and all of SO(3)",
+    ),
+    "equivariance-rotated-fashion": (
+        "equivariance_rotated_fashion",
+        "turned clothes: ensembles with augmentation against built-in symmetry",
+    ),
+    "equivariance-histology": (
+        "equivariance_histology",
+        "quarter turns of tissue, in and out of distribution",
+    ),
+    "equivariance-continuous": (
+        "equivariance_continuous",
+        "orbits of C_n, judged at 720 angles: what is left and how fast it falls",
+    ),
 }
 
 

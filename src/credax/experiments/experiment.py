@@ -71,6 +71,12 @@ class Data:
             dataset = _seen(dataset, self.classes or 0)
         return dataset.subset(self.train_rows, self.test_rows)
 
+    def available(self, root: str | None = None) -> bool:
+        """Whether the rows are on this machine."""
+        from credax.data import describe
+
+        return self.synthetic or describe(self.name).available(root)
+
     def made_up(self, train_rows: int, test_rows: int) -> "Dataset":
         """Pictures of the same shape and as many classes, which anyone can make."""
         assert self.classes is not None

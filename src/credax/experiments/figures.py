@@ -10,7 +10,7 @@ import numpy as np
 from credax.files import write_atomic
 from credax.report.markup import Markup, element
 from credax.report.png import data_uri
-from credax.report.svg import COLOURS, dash, marks
+from credax.report.svg import COLOURS, Frame, dash, marks
 
 PANEL_WIDTH, PANEL_HEIGHT, TITLE, GAP = 300, 234, 22, 14
 # Room for a tick of six digits before the first panel's axis.
@@ -115,6 +115,29 @@ def _legend(series: Sequence[str], width: float) -> tuple[list[Markup], float]:
         entries.append(element("g", line, mark, text, transform=f"translate({across:g} {down:g})"))
         across += length
     return entries, down + 24 if series else 0.0
+
+
+def reference_line(frame: Frame, x: Any, y: Any) -> Markup:
+    """A thin dashed line for what theory says, within the frame."""
+    across, down = frame.at(np.asarray(x, float), np.asarray(y, float))
+    steps = [
+        f"{'L' if i else 'M'}{a:.1f} {b:.1f}"
+        for i, (a, b) in enumerate(zip(across, down, strict=True))
+    ]
+    return element("path", class_="reference", d="".join(steps))
+
+
+def member_line(frame: Frame, x: np.ndarray, y: np.ndarray) -> Markup:
+    """A thin line of one member, only where it is inside the frame."""
+    across, down = frame.at(x, y)
+    # Outside the frame a line would run along its edge: the pen is lifted there instead.
+    inside = (y >= frame.y.low) & (y <= frame.y.high)
+    points = [
+        f"{'L' if keep and before else 'M'}{a:.1f} {b:.1f}"
+        for a, b, keep, before in zip(across, down, inside, np.r_[False, inside[:-1]], strict=True)
+        if keep
+    ]
+    return element("path", class_="member", d="".join(points))
 
 
 def image(pixels: np.ndarray, x: float, y: float, width: float, height: float) -> Markup:

@@ -7,7 +7,7 @@ import numpy as np
 from credax.data.toys import PLOT_RANGES, grid, regression_features
 from credax.experiments.bench import Bench
 from credax.experiments.experiment import Arm, Data, Experiment, Outcome, Scale
-from credax.experiments.figures import Figure, sheet
+from credax.experiments.figures import Figure, member_line, sheet
 from credax.experiments.uniform import UniformStart
 from credax.likelihood import Gaussian
 from credax.methods.deep_ensemble import DeepEnsemble
@@ -17,7 +17,6 @@ from credax.methods.weight_wgd import WeightWGD
 from credax.metrics import evaluate
 from credax.networks import MLP
 from credax.prediction import Prediction
-from credax.report.markup import Markup, element
 from credax.report.svg import Axis, Frame
 from credax.training import Training
 
@@ -95,7 +94,7 @@ def functions_figure(shown: dict[str, Prediction], x: np.ndarray, y: np.ndarray)
         layers = [
             frame.axes(),
             frame.band(line, mean - 2 * spread, mean + 2 * spread, "s0"),
-            [_thin(frame, line, member) for member in members],
+            [member_line(frame, line, member) for member in members],
             frame.line(line, mean, 0, markers=False),
             frame.points(x, y, "point", 1.4),
         ]
@@ -105,18 +104,6 @@ def functions_figure(shown: dict[str, Prediction], x: np.ndarray, y: np.ndarray)
         "dots are the training points."
     )
     return sheet("functions", caption, panels, 3)
-
-
-def _thin(frame: Frame, x: np.ndarray, y: np.ndarray) -> Markup:
-    across, down = frame.at(x, y)
-    # Outside the frame a line would run along its edge: the pen is lifted there instead.
-    inside = (y >= frame.y.low) & (y <= frame.y.high)
-    points = [
-        f"{'L' if keep and before else 'M'}{a:.1f} {b:.1f}"
-        for a, b, keep, before in zip(across, down, inside, np.r_[False, inside[:-1]], strict=True)
-        if keep
-    ]
-    return element("path", class_="member", d="".join(points))
 
 
 EXPERIMENT = Experiment(

@@ -126,6 +126,16 @@ REGISTRY = {
         "MCBatchNorm",
         "batch statistics of random minibatches (Teye et al. 2018)",
     ),
+    "ntk": (
+        "credax.infinite.method",
+        "NTK",
+        "infinitely wide networks trained on squared errors (Jacot et al. 2018)",
+    ),
+    "nngp": (
+        "credax.infinite.method",
+        "NNGP",
+        "a Gaussian process: an infinitely wide Bayesian network (Lee et al. 2018)",
+    ),
 }
 
 

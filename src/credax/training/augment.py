@@ -1,6 +1,7 @@
 """Random changes of a batch of images that keep the label, on the device, in raw pixels."""
 
 from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -32,8 +33,9 @@ def crop(key: Key[Array, ""], x: Array, padding: int = CROP_PADDING) -> Array:
 AUGMENTATIONS: dict[str, Callable[[Key[Array, ""], Array], Array]] = {"flip": flip, "crop": crop}
 
 
-def check_augmentations(names: tuple[str, ...], input_shape: tuple[int, ...]) -> None:
+def check_augmentations(augmentations: tuple[Any, ...], input_shape: tuple[int, ...]) -> None:
     """Raise one sentence for an unknown name or inputs that are not pictures."""
+    names = tuple(name for name in augmentations if not callable(name))
     for name in names:
         if name not in AUGMENTATIONS:
             raise unknown("augmentation", name, AUGMENTATIONS)
@@ -49,3 +51,13 @@ def augment(names: tuple[str, ...], key: Key[Array, ""], x: Array) -> Array:
     for position, name in enumerate(names):
         x = AUGMENTATIONS[name](jax.random.fold_in(key, position), x)
     return x
+
+
+def augment_rows(
+    augmentations: tuple[Any, ...], key: Key[Array, ""], x: Array, y: Array
+) -> tuple[Array, Array]:
+    """Apply names and functions ``(key, x, y) -> (x, y)`` one after another, each with its key."""
+    for position, one in enumerate(augmentations):
+        own = jax.random.fold_in(key, position)
+        x, y = one(own, x, y) if callable(one) else (AUGMENTATIONS[one](own, x), y)
+    return x, y

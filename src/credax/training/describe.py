@@ -52,7 +52,8 @@ def default_settings(method: Any) -> dict[str, Any]:
 
 
 def _settings(training: Training) -> dict[str, Any]:
-    settings = dataclasses.asdict(training)
+    settings = {field.name: getattr(training, field.name) for field in dataclasses.fields(training)}
+    settings["augment"] = [a if isinstance(a, str) else _name_of(a) for a in training.augment]
     return {name: value for name, value in settings.items() if name not in FREE}
 
 

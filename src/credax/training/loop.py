@@ -111,7 +111,9 @@ class _Loop:
         self.folder: RunFolder | None = run
         self.reporter: Reporter = reporter
         self.observer: Observer | None = observer
-        self.validation = Validation.start(program, validation)
+        # Members without parameters (infinite width) cannot be judged along the way.
+        judged = validation if getattr(program.dynamics, "validated", True) else None
+        self.validation = Validation.start(program, judged)
         self.step = 0
         self.seconds = 0.0
         self.compiling = 0.0

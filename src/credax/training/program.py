@@ -9,7 +9,7 @@ from jaxtyping import Array, Bool, Int, Key, PyTree
 
 from credax.networks.convolution import using_implementation
 from credax.problem import Problem
-from credax.training.augment import augment
+from credax.training.augment import augment_rows
 from credax.training.config import Training
 from credax.training.dynamics import Info
 from credax.training.members import Shard, Strategy
@@ -87,7 +87,8 @@ class Program(eqx.Module):
         size = self.training.batch_size
         position = (step % self.per_epoch) * size + jnp.arange(size)
         weight = (position < self.num_data).astype(jnp.float32)
-        batch = self.problem.prepare(augment(self.training.augment, key, x), y, weight)
+        x, y = augment_rows(self.training.augment, key, x, y)
+        batch = self.problem.prepare(x, y, weight)
         return self.strategy.split_batch(batch) if isinstance(self.strategy, Shard) else batch
 
     def step(self, carry: Carry, rows: Rows, step: Array, start: Array) -> Carry:

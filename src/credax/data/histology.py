@@ -1,0 +1,87 @@
+"""Tiles of tissue: NCT-CRC-HE-100K and its companions, from their published folders.
+
+J. N. Kather, N. Halama, A. Marx: 100,000 histological images of human colorectal cancer and healthy
+tissue, Zenodo record 1214456, 2018 (CC BY 4.0). 224 by 224 pixels, nine classes.
+"""
+
+import warnings
+from pathlib import Path
+
+import numpy as np
+
+from credax.data.dataset import Dataset, Split
+from credax.errors import InputError, MissingExtra
+from credax.standardise import Standardise
+
+CLASSES = ("ADI", "BACK", "DEB", "LYM", "MUC", "MUS", "NORM", "STR", "TUM")
+SIDE = 224
+
+
+def load_histology(
+    folder: str | Path, *, size: int = 32, per_class: int | None = None, seed: int = 0
+) -> tuple[np.ndarray, np.ndarray]:
+    """Pictures ``[rows, size, size, 3]`` (float32, 0 to 255) and labels by the alphabet.
+
+    ``folder`` holds ``CLASS/*.tif`` or flat ``CLASS-NAME.tif``. Pictures are reduced by means of
+    square blocks, which commutes with quarter turns; ``size`` must divide 224. ``per_class`` draws
+    so many of each class.
+    """
+    folder = Path(folder)
+    if SIDE % size:
+        raise InputError(f"size is {size}; it must divide {SIDE}, such as 32 or 56")
+    found = {name: _files(folder, name) for name in CLASSES}
+    if not any(found.values()):
+        raise InputError(
+            f"{folder} holds no tiles; unpack NCT-CRC-HE-100K (Zenodo record 1214456) so that it "
+            "holds ADI/*.tif, BACK/*.tif, ... or ADI-*.tif, ..."
+        )
+    rng = np.random.default_rng(seed)
+    pictures, labels = [], []
+    for label, name in enumerate(CLASSES):
+        paths = found[name]
+        if per_class is not None and len(paths) > per_class:
+            paths = [paths[i] for i in np.sort(rng.permutation(len(paths))[:per_class])]
+        pictures += [read_tile(path, size) for path in paths]
+        labels += [label] * len(paths)
+    return np.stack(pictures), np.array(labels)
+
+
+def read_tile(path: str | Path, size: int) -> np.ndarray:
+    """One picture, reduced to ``size`` by ``size`` by the means of square blocks."""
+    try:
+        from PIL import Image, UnidentifiedImageError
+    except ImportError as error:
+        raise MissingExtra("pillow", "data", "reading pictures of tissue") from error
+    try:
+        # Pillow warns of damage that it can read around; half a tile is no tile.
+        with warnings.catch_warnings(action="error", category=UserWarning), Image.open(path) as it:
+            pixels = np.asarray(it.convert("RGB"), np.float32)
+    except (UnidentifiedImageError, OSError, SyntaxError, ValueError, UserWarning) as error:
+        raise InputError(f"{path} cannot be read as a picture ({error}); get it again") from error
+    if pixels.shape[0] != pixels.shape[1] or pixels.shape[0] % size:
+        raise InputError(
+            f"{path} has {pixels.shape[0]} by {pixels.shape[1]} pixels; tiles are squares whose "
+            f"side {size} divides"
+        )
+    block = pixels.shape[0] // size
+    return pixels.reshape(size, block, size, block, 3).mean((1, 3))
+
+
+def histology(
+    folder: str | Path, *, size: int = 32, train: int = 200, test: int = 100, seed: int = 0
+) -> Dataset:
+    """A data set of so many training and test tiles a class, in one unit for all pixels."""
+    x, y = load_histology(folder, size=size, per_class=train + test, seed=seed)
+    rng = np.random.default_rng(seed)
+    held = np.zeros(len(y), bool)
+    for label in np.unique(y):
+        rows = rng.permutation(np.flatnonzero(y == label))
+        held[rows[: round(len(rows) * test / (train + test))]] = True
+    units = Standardise(float(x.mean()), float(x.std()))
+    splits = [Split(x[rows], y[rows], units) for rows in (~held, held)]
+    return Dataset("NCT-CRC-HE", *splits, class_names=CLASSES)
+
+
+def _files(folder: Path, name: str) -> list[Path]:
+    inside = sorted((folder / name).glob("*.tif"))
+    return inside or sorted(folder.glob(f"{name}-*.tif"))

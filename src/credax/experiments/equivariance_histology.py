@@ -1,0 +1,105 @@
+"""Tissue has no upright side: ensembles with augmentation on histological tiles."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from credax.data import Dataset, load
+from credax.data.histology import CLASSES, histology
+from credax.data.places import root_folder
+from credax.errors import InputError
+from credax.experiments.bench import Bench
+from credax.experiments.equivariance_pictures import Settings, plain_cnn, study
+from credax.experiments.experiment import Arm, Data, Experiment, Outcome, Scale
+from credax.methods.deep_ensemble import DeepEnsemble
+from credax.training import Training
+
+FOLDER = "NCT-CRC-HE-100K"
+
+
+@dataclass(frozen=True)
+class Tiles(Data):
+    """Tiles from the folder ``NCT-CRC-HE-100K`` of the data folder."""
+
+    def load(self, root: str | None = None, download: bool = True) -> Dataset:
+        """So many tiles a class."""
+        if self.synthetic:
+            return self.made_up(self.train_rows, self.test_rows)
+        size, classes = self.input_shape[0], len(CLASSES)
+        rows = {"train": self.train_rows // classes, "test": self.test_rows // classes}
+        return histology(root_folder(root) / FOLDER, size=size, **rows)
+
+    def available(self, root: str | None = None) -> bool:
+        """Whether the folder is there."""
+        return self.synthetic or (root_folder(root) / FOLDER).exists()
+
+
+def run(bench: Bench) -> Outcome:
+    """Agreement over quarter turns on tissue, natural pictures and noise."""
+    settings: Settings = bench.scale.evaluation
+    shape = (settings.judged, *bench.dataset.input_shape)
+    others = {"noise": 128 + 64 * np.random.default_rng(3).standard_normal(shape)}
+    if "cifar10" in settings.others and shape[1:] == (32, 32, 3):
+        try:
+            pictures = load("cifar10", download=False).test.x[: settings.judged]
+            others["cifar10"] = np.asarray(pictures, np.float32)
+        except InputError:
+            bench.say("cifar10 is not here: judged on noise alone")
+    return study(bench, others)
+
+
+def _scale(data: Data, settings: Settings, members: int, epochs: int, channels, note: str) -> Scale:
+    arms = (
+        Arm("ensemble", "DeepEns + DA", DeepEnsemble(members)),
+        Arm("plain", "Ensemble, no DA", DeepEnsemble(members)),
+    )
+    return Scale(
+        data=data,
+        network=lambda outputs: plain_cnn(outputs, channels),
+        training=Training(
+            epochs=epochs, batch_size=32 if data.synthetic else 128, learning_rate=0.05
+        ),
+        arms=arms,
+        seeds=1,
+        weight_decay=0.0,
+        evaluation=settings,
+        note=note,
+    )
+
+
+def _tiles(train: int, test: int, size: int, synthetic: bool = False) -> Tiles:
+    return Tiles("nct-crc-he", 9 * train, 9 * test, (size, size, 3), 9, synthetic=synthetic)
+
+
+EXPERIMENT = Experiment(
+    name="equivariance-histology",
+    title="Tissue from all sides",
+    description=(
+        "Convolutional networks on tiles of colorectal tissue (Kather et al. 2018), trained on "
+        "quarter turns. The claim: from five members on the ensemble agrees with itself over an "
+        "orbit far from its data. The data is not downloaded: put the folder NCT-CRC-HE-100K of "
+        "Zenodo record 1214456 into the data folder."
+    ),
+    scales={
+        "test": _scale(
+            _tiles(4, 2, 12, True), Settings((4,), 8, (), False), 3, 1, (4, 4), "made-up pictures"
+        ),
+        "cpu": _scale(
+            _tiles(200, 100, 32),
+            Settings((4,), 500, ("cifar10",), False),
+            20,
+            15,
+            (16, 32, 32),
+            "20 members",
+        ),
+        "paper": _scale(
+            _tiles(1111, 500, 56),
+            Settings((4,), 4500, (), False),
+            100,
+            20,
+            (32, 64, 96),
+            "100 members",
+        ),
+    },
+    run=run,
+)

@@ -1,0 +1,123 @@
+"""Training that keeps what members say at chosen steps and points, not their weights."""
+
+import hashlib
+import json
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import equinox as eqx
+import jax
+import numpy as np
+from jaxtyping import Float
+
+from credax.data import Dataset, Split
+from credax.experiments.experiment import Data
+from credax.problem import Problem
+from credax.report import Result
+from credax.training import Training, fit
+
+NEVER = 2**40
+BATCH = 1024
+
+
+@dataclass(frozen=True)
+class MadeData(Data):
+    """A data set that the experiment makes itself."""
+
+    make: Callable[[], Dataset] | None = None
+
+    def load(self, root: str | None = None, download: bool = True) -> Dataset:
+        """The rows."""
+        assert self.make is not None
+        return self.make()
+
+    def available(self, root: str | None = None) -> bool:
+        """Always: it is made."""
+        return True
+
+
+class Recorder:
+    """Keeps the members' outputs at points after chosen steps; in between it does not look."""
+
+    def __init__(self, problem: Problem, points: np.ndarray, steps: tuple[int, ...]):
+        self.problem, self.points = problem, points
+        self.steps = tuple(sorted(steps))
+        self.found: dict[int, np.ndarray] = {}
+        self.every = self._next(0)
+
+    def _next(self, step: int) -> int:
+        # The loop stops at the next multiple of ``every``: the next step itself is its first one.
+        return next((s for s in self.steps if s > step), NEVER)
+
+    def __call__(self, step: int, members: Any) -> None:
+        """The members after a step."""
+        if step in self.steps:
+            rows = range(0, len(self.points), BATCH)
+            parts = [_outputs(self.problem, members, self.points[i : i + BATCH]) for i in rows]
+            self.found[step] = np.concatenate([np.asarray(part) for part in parts], axis=1)
+        self.every = self._next(step)
+
+
+@eqx.filter_jit
+def _outputs(problem, members, points):
+    prepared = problem.prepare_inputs(points)
+    return jax.vmap(lambda v: problem.outputs(v, prepared)[0])(members)
+
+
+@dataclass(frozen=True)
+class Recording:
+    """Outputs ``[steps, members, points, outputs]`` and how long the training took."""
+
+    steps: tuple[int, ...]
+    outputs: Float[np.ndarray, "steps members points outputs"]
+    seconds: float
+
+    def at(self, step: int) -> Float[np.ndarray, "members points outputs"]:
+        """The outputs after a step."""
+        return self.outputs[self.steps.index(step)].astype(np.float64)
+
+
+def record(
+    path: Path,
+    problem: Problem,
+    method: Any,
+    split: Split,
+    *,
+    seed: int,
+    training: Training,
+    points: np.ndarray,
+    steps: tuple[int, ...],
+) -> Recording:
+    """Train and record, or read what an equal training recorded in the file."""
+    label = _digest(problem, method, training, split, points, steps, seed)
+    if path.exists():
+        kept = np.load(path)
+        if str(kept["label"]) == label:
+            return Recording(tuple(kept["steps"].tolist()), kept["outputs"], float(kept["seconds"]))
+    problem = problem.with_units(split.inputs, split.targets)
+    recorder = Recorder(problem, points, steps)
+    began = time.monotonic()
+    fit(problem, method, split, key=seed, training=training, progress=False, observer=recorder)
+    seconds = time.monotonic() - began
+    outputs = np.stack([recorder.found[step] for step in recorder.steps])
+    path.parent.mkdir(parents=True, exist_ok=True)
+    np.savez(path, label=label, steps=recorder.steps, outputs=outputs, seconds=seconds)
+    return Recording(recorder.steps, outputs, seconds)
+
+
+def row(label: str, seed: int, metrics: dict[str, float], **cost: Any) -> Result:
+    """A row of the table for something that has no run folder."""
+    return Result(method=label, seed=seed, metrics=metrics, cost=cost)
+
+
+def _digest(problem, method, training, split, points, steps, seed) -> str:
+    digest = hashlib.blake2b(digest_size=16)
+    named = [repr(problem.network), repr(problem.likelihood), repr(method), str(steps), str(seed)]
+    named += [repr({k: str(v) for k, v in vars(training).items()})]
+    digest.update(json.dumps(named).encode())
+    for array in (split.x, split.y, points):
+        digest.update(np.ascontiguousarray(array).tobytes())
+    return digest.hexdigest()

@@ -1,0 +1,185 @@
+"""The infinite ensemble as a posterior: exact marginals of infinitely wide trained networks."""
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+from jaxtyping import Array, Float, Key
+from scipy.special import logsumexp
+
+from credax.errors import InputError
+from credax.files import load_arrays, read_header, save_tree
+from credax.infinite.dynamics import EnsembleDynamics
+from credax.infinite.kernel import variances
+from credax.likelihood import VARIANCE_FLOOR, Bernoulli, Categorical, Gaussian
+from credax.network import Variables
+from credax.posterior import check_rows
+from credax.prediction import Prediction, concatenate
+from credax.problem import Problem
+from credax.standardise import Standardise
+
+ROWS = 512
+SCALES = np.geomspace(1.0, 200.0, 80)
+"""Factors from outputs to logits that are tried."""
+LEAST_NOISE = 1e-2
+
+
+@dataclasses.dataclass(frozen=True)
+class InfinitePosterior:
+    """Infinitely wide networks at a time of their training on the squared error.
+
+    A member's outputs at a point are ``mean(x) + √variance(x) noise[member]``: their law at each
+    point is exact, and so is every metric that looks at points one by one; between points a member
+    is smoother than a true one (for joint draws use ``dynamics.sample``). Classes are trained as
+    centred one-hot targets; the factor from outputs to logits, or the noise level of a regression,
+    is the best by leave-one-out on the training rows.
+    """
+
+    problem: Problem
+    dynamics: EnsembleDynamics
+    time: float
+    noise: Float[np.ndarray, "members outputs"]
+    indices: tuple[int, ...]
+    x: np.ndarray
+    """Raw training inputs."""
+    scale: float
+    """Factor from outputs to logits, or the noise's standard deviation in standard units."""
+    learned: np.ndarray
+    """``ψ(Θ)``, which gives a point's weights on the training rows."""
+
+    @property
+    def variables(self) -> Variables:
+        """What tells members apart: their noise. There are no finite parameters."""
+        return Variables({"noise": self.noise}, {})
+
+    @property
+    def num_members(self) -> int:
+        """How many members are drawn."""
+        return len(self.indices)
+
+    @property
+    def diagnostics(self) -> dict[str, Any]:
+        """Rank and condition of the training kernel, and what leave-one-out chose."""
+        return {
+            "rank": self.dynamics.rank,
+            "condition": self.dynamics.condition,
+            "leave_one_out_scale": self.scale,
+        }
+
+    def take(self, positions) -> "InfinitePosterior":
+        """Some members, by position."""
+        rows = np.atleast_1d(np.asarray(positions))
+        indices = tuple(self.indices[i] for i in rows)
+        return dataclasses.replace(self, noise=self.noise[rows], indices=indices)
+
+    def member(self, index: int) -> "InfinitePosterior":
+        """One member, by its number."""
+        if index not in self.indices:
+            raise InputError(f"member is {index}; this posterior has {list(self.indices)}")
+        return self.take([self.indices.index(index)])
+
+    def moments(
+        self, x
+    ) -> tuple[Float[np.ndarray, "points outputs"], Float[np.ndarray, " points"]]:
+        """Mean and variance of the outputs at raw inputs; the variance is the same for all."""
+        points = prepared(self.problem, x)
+        nngp, ntk = self.dynamics.kernel.kernels(points, self.dynamics.x)
+        weights = (ntk if self.dynamics.train == "all" else nngp) @ self.learned
+        middle = self.dynamics.nngp
+        if self.dynamics.train == "last_layer":
+            middle = middle + self.dynamics.ridge * np.eye(len(middle))
+        own = variances(self.dynamics.kernel, points)
+        change = np.sum((weights @ middle - 2 * nngp) * weights, axis=1)
+        return weights @ self.dynamics.y, np.maximum(own + change, 0.0)
+
+    def predict(self, x, *, key=None, batch_size: int | None = None) -> Prediction:
+        """The mixture of the members for raw inputs ``[batch, ...]``; no ``key`` is needed."""
+        x = check_rows(x, self.x.shape[1:])
+        size = ROWS if batch_size is None else batch_size
+        if size < 1:
+            raise InputError(f"batch_size is {batch_size}; it must be at least 1")
+        return concatenate([self._predict(x[i : i + size]) for i in range(0, len(x), size)])
+
+    def _predict(self, x: np.ndarray) -> Prediction:
+        mean, variance = self.moments(x)
+        outputs = mean + np.sqrt(variance)[:, None] * self.noise[:, None].astype(np.float64)
+        likelihood = self.problem.likelihood
+        if isinstance(likelihood, Categorical | Bernoulli):
+            outputs = self.scale * outputs
+        elif not isinstance(likelihood, Gaussian) or likelihood.noise == "learned":
+            raw = np.log(np.expm1(self.scale**2 - VARIANCE_FLOOR))
+            outputs = np.concatenate([outputs, np.full_like(outputs, raw)], axis=-1)
+        return self.problem.predict(jax.numpy.asarray(outputs.astype(np.float32)))
+
+    def sample(self, key: Key[Array, ""], n: int) -> Variables:
+        """The noise of ``n`` new members."""
+        return Variables({"noise": jax.random.normal(key, (n, self.noise.shape[1]))}, {})
+
+    def save(self, path: str | Path) -> None:
+        """Keep the training rows and the members' noise; the kernels are computed again."""
+        units = {"inputs": self.problem.inputs, "targets": self.problem.targets}
+        metadata = {
+            "kind": "infinite",
+            "members": list(self.indices),
+            "units": {name: unit and unit.to_lists() for name, unit in units.items()},
+        }
+        save_tree(path, {"x": self.x, "y": self.dynamics.y, "noise": self.noise}, metadata)
+
+
+def load_infinite(path: str | Path, problem: Problem, build: Any) -> InfinitePosterior:
+    """Read what `InfinitePosterior.save` wrote; ``build`` makes the posterior of its rows."""
+    metadata = read_header(path)["metadata"]
+    if metadata.get("kind") != "infinite":
+        raise InputError(
+            f"{path} does not hold an infinite posterior; it holds {metadata.get('kind')!r}"
+        )
+    arrays, _ = load_arrays(path)
+    units = {name: unit and Standardise(**unit) for name, unit in metadata["units"].items()}
+    problem = problem.with_units(**units)
+    return build(problem, arrays["x"], arrays["y"], arrays["noise"], tuple(metadata["members"]))
+
+
+def prepared(problem: Problem, x: np.ndarray) -> Float[np.ndarray, "rows features"]:
+    """Raw inputs in standard units, flattened, in float64."""
+    rows = np.asarray(problem.prepare_inputs(np.asarray(x)), np.float64)
+    return rows.reshape(len(rows), -1)
+
+
+def targets_of(problem: Problem, y: np.ndarray, outputs: int) -> Float[np.ndarray, "rows outputs"]:
+    """What is regressed on: centred one-hot labels, ±1/2 for two classes, or standard targets."""
+    if isinstance(problem.likelihood, Categorical):
+        return np.eye(outputs)[np.asarray(y)] - 1 / outputs
+    if isinstance(problem.likelihood, Bernoulli):
+        return np.asarray(y, np.float64)[:, None] - 0.5
+    y = np.asarray(y, np.float64).reshape(len(y), -1)
+    if problem.targets is None:
+        return y
+    return (y - np.asarray(problem.targets.mean)) / np.asarray(problem.targets.scale)
+
+
+def leave_one_out(dynamics: EnsembleDynamics) -> Float[np.ndarray, "rows outputs"]:
+    """The mean at each training row had it been left out, at infinite time."""
+    spectrum = dynamics.spectrum
+    inverse = spectrum.solver("flow", 1.0, float("inf"))
+    weights = spectrum.vectors @ (inverse[:, None] * (spectrum.vectors.T @ dynamics.y))
+    diagonal = np.square(spectrum.vectors) @ inverse
+    return dynamics.y - weights / np.maximum(diagonal, np.finfo(float).tiny)[:, None]
+
+
+def chosen_scale(problem: Problem, dynamics: EnsembleDynamics) -> float:
+    """The factor from outputs to logits, or the noise, that leave-one-out likes best."""
+    found, likelihood = leave_one_out(dynamics), problem.likelihood
+    if isinstance(likelihood, Categorical):
+        label = np.argmax(dynamics.y, axis=1)
+        right = found[np.arange(len(found)), label]
+        loss = [np.mean(logsumexp(s * found, axis=1) - s * right) for s in SCALES]
+        return float(SCALES[np.argmin(loss)])
+    if isinstance(likelihood, Bernoulli):
+        margin = np.sign(dynamics.y[:, 0]) * found[:, 0]
+        loss = [np.mean(np.logaddexp(0, -s * margin)) for s in SCALES]
+        return float(SCALES[np.argmin(loss)])
+    if isinstance(likelihood, Gaussian) and likelihood.noise != "learned":
+        return float(likelihood.noise)
+    return float(max(np.sqrt(np.mean(np.square(dynamics.y - found))), LEAST_NOISE))
