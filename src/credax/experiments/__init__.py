@@ -34,6 +34,7 @@ REGISTRY = {
     "permutation-frequency": ("permutation_frequency", "orders of units: ensembles and HMC"),
     "marginals": ("marginals", "single weights before and after symmetries are removed"),
     "posterior-table": ("posterior_table", "one mode against many, and a deep ensemble (table 1)"),
+    "hmc-exchangeability": ("hmc_exchangeability", "do chains of HMC visit every order of units"),
     "uci": ("uci", "regression on the UCI sets with their standard splits"),
     "equivariance-toy": ("equivariance_toy", "asymmetric members, a symmetric mean, at every step"),
     "equivariance-ising": (
