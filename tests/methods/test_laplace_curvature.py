@@ -19,7 +19,11 @@ from credax.methods.laplace_plan import make_plan
 from credax.methods.laplace_subset import Subset, named
 from credax.structure.taps import tapping
 
-pytestmark = pytest.mark.usefixtures("float64")
+pytestmark = [
+    pytest.mark.usefixtures("float64"),
+    # Random networks are at no mode.
+    pytest.mark.filterwarnings("ignore::credax.methods.laplace_fit.NotAtMode"),
+]
 RNG = np.random.default_rng(0)
 
 

@@ -194,6 +194,7 @@ def test_more_data_never_widens_a_line():
         last = variance
 
 
+@pytest.mark.filterwarnings("ignore::credax.methods.laplace_fit.NotAtMode")
 def test_simulation_based_calibration():
     """Ranks of true weights among draws are uniform on the conjugate line (chi², p > 1e-3)."""
     rng = np.random.default_rng(1)

@@ -162,6 +162,15 @@ def test_a_network_without_dropout_is_refused(blobs):
             cx.fit(cx.Problem(network, cx.Categorical()), method, split, training=TRAINING)
 
 
+def test_a_network_with_nothing_to_drop_is_refused(blobs):
+    shift = cx.FunctionNetwork(
+        lambda key, x: jnp.zeros(3), lambda p, x: jnp.zeros((len(x), 3), x.dtype) + p
+    )
+    problem = cx.Problem(shift, cx.Categorical())
+    with pytest.raises(InputError, match="there is nothing to drop"):
+        cx.MCDropout().dynamics(problem, Split(*blobs), TRAINING)
+
+
 NORMALISED = cx.networks.MLP((6,), outputs=3, norm="batch")
 
 

@@ -15,10 +15,10 @@ from jaxtyping import Array, Float
 
 from credax.methods.laplace_likelihood import curvature_root, log_likelihood, row_outputs
 from credax.methods.laplace_subset import Subset, named, with_weights
+from credax.methods.reads import tapped
 from credax.network import Variables
-from credax.networks.convolution import using_implementation
 from credax.problem import Problem
-from credax.structure.taps import Read, Tapping
+from credax.structure.taps import Read
 
 MOST_ROWS = 512
 
@@ -119,17 +119,6 @@ def curvature_product(
         [_product(problem, variables, subset, part, vector)] for part in parts(data.x, data.y, rows)
     )
     return _summed(each)[0]
-
-
-def tapped(problem: Problem, variables: Variables, reads: dict[str, Read]) -> Tapping:
-    """One row's outputs as a function of the weights, its kernels laid open."""
-
-    def outputs(weights, row):
-        # XLA's own convolution: others read a kernel as matrices of another shape.
-        with using_implementation("native"):
-            return row_outputs(problem, with_weights(problem, variables, weights), row)
-
-    return Tapping(outputs, reads)
 
 
 class Opened(NamedTuple):

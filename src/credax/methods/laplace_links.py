@@ -60,7 +60,7 @@ def probit(
 ) -> Float[Array, "batch classes"]:
     """Logits ``f / sqrt(1 + π v / 8)``, v the variances (MacKay 1992).
 
-    >>> import math
+    >>> import jax
     >>> logit = probit(jnp.array([[2.0]]), jnp.array([[[4.0]]]))
     >>> round(float(jax.nn.sigmoid(logit)[0, 0]), 5)
     0.77684

@@ -9,15 +9,14 @@ import jax.numpy as jnp
 from jaxtyping import Array, PyTree
 
 from credax.errors import InputError
-from credax.methods.laplace_curvature import tapped
 from credax.methods.laplace_subset import Subset, matching, named
+from credax.methods.reads import find_reads
 from credax.network import Variables
 from credax.problem import Problem
-from credax.structure.taps import Read, tapping
+from credax.structure.taps import Read
 
 # Of arrays that no product reads (scales of norms, separate biases): a dense block up to this size.
 LARGEST_REST = 512
-_READS: dict[Any, dict[str, Read]] = {}
 
 
 class Piece(NamedTuple):
@@ -99,23 +98,6 @@ def _numbers(piece: Piece, reads: dict[str, Read], rank: int) -> int:
     return {"dense": 3 * size**2, "diagonal": 3 * size, "low-rank": (5 * rank + 20) * size}[
         piece.kind
     ]
-
-
-def find_reads(problem: Problem, variables: Variables, x: Any) -> dict[str, Read]:
-    """The kernels that products and convolutions read; equal networks are traced once."""
-    row = jax.eval_shape(lambda rows: problem.prepare_inputs(rows)[0], x)
-    weights = problem.weights(variables.params)
-
-    def traced() -> dict[str, Read]:
-        return dict(tapping(tapped(problem, variables, {}).function, weights, row).reads)
-
-    try:
-        key = (problem.network, row.shape, str(row.dtype))
-        if key not in _READS:
-            _READS[key] = traced()
-        return _READS[key]
-    except TypeError:  # a network that cannot be hashed
-        return traced()
 
 
 def make_plan(

@@ -12,12 +12,18 @@ from jaxtyping import Array, Float, Key, UInt32
 from credax.errors import InputError
 from credax.files import load_tree, read_header, save_tree
 from credax.methods.laplace_blocks import Block, Factor, shapes_of, template
-from credax.methods.laplace_curvature import jacobian, opened, rows_at_once
+from credax.methods.laplace_curvature import rows_at_once
 from credax.methods.laplace_evidence import Evidence
-from credax.methods.laplace_likelihood import row_outputs, with_noise, without_prior
-from credax.methods.laplace_links import bridge, nodes, probit, spread_outputs
+from credax.methods.laplace_likelihood import with_noise, without_prior
+from credax.methods.laplace_links import nodes
 from credax.methods.laplace_plan import Plan, make_plan
-from credax.methods.laplace_subset import with_weights
+from credax.methods.laplace_predict import (
+    draw_deltas,
+    linked_outputs,
+    moved,
+    output_moments,
+    sampled_outputs,
+)
 from credax.network import Variables
 from credax.posterior import Population, describe_population, read_population
 from credax.prediction import GaussianPrediction, Prediction, concatenate
@@ -231,7 +237,7 @@ class LaplacePosterior(eqx.Module):
         return found
 
     def _moments(self, mode: int, rows) -> tuple[Array, Array]:
-        return _moments(
+        return output_moments(
             without_prior(self.problem), self.plan, self.mode(mode), self.factors[mode], rows
         )
 
@@ -239,11 +245,13 @@ class LaplacePosterior(eqx.Module):
         mean, covariance = self._moments(mode, rows)
         link, points = self.options["link"], nodes(self.options["samples"], self.plan.outputs)
         closed = self.draws == 1 and link in CLOSED_LINKS
-        outputs = _linked(mean, covariance, link if closed else points)
+        outputs = linked_outputs(mean, covariance, link if closed else points)
         return self._prediction(mode, outputs)
 
     def _sampled(self, mode: int, vectors, rows) -> Prediction:
-        outputs = _sampled(without_prior(self.problem), self.plan, self.mode(mode), vectors, rows)
+        outputs = sampled_outputs(
+            without_prior(self.problem), self.plan, self.mode(mode), vectors, rows
+        )
         return self._prediction(mode, outputs)
 
     def _prediction(self, mode: int, outputs) -> Prediction:
@@ -260,11 +268,11 @@ class LaplacePosterior(eqx.Module):
         return jax.vmap(lambda s: jax.random.fold_in(key, s))(number)
 
     def _vectors(self, mode: int, keys) -> list[Array]:
-        return _deltas(self.plan, self.factors[mode], keys)
+        return draw_deltas(self.plan, self.factors[mode], keys)
 
     def _draw(self, mode: int, keys) -> Variables:
         variables, deltas = self.mode(mode), self._vectors(mode, keys)
-        return jax.vmap(lambda own: _moved(self.problem, self.plan, variables, own))(deltas)
+        return jax.vmap(lambda own: moved(self.problem, self.plan, variables, own))(deltas)
 
 
 def laplace_posterior(
@@ -294,75 +302,3 @@ def plan_of(networks: Population, options: dict[str, Any], entries: Any = None) 
         joint=options["bias"] == "joint",
         entries=entries,
     )
-
-
-@eqx.filter_jit
-def _deltas(plan: Plan, factors, keys) -> list[Array]:
-    def one(key):
-        own = jax.random.split(key, len(factors))
-        dtype = jax.tree.leaves(factors)[0].dtype
-        pairs = zip(plan.pieces, factors, own, strict=True)
-        return [f.draw(jax.random.normal(k, (piece.size,), dtype)) for piece, f, k in pairs]
-
-    return jax.lax.map(one, keys)
-
-
-def _moved(problem: Problem, plan: Plan, variables: Variables, deltas) -> Variables:
-    weights = plan.moved(problem.weights(variables.params), deltas)
-    return with_weights(problem, variables, weights)
-
-
-@eqx.filter_jit
-def _sampled(problem: Problem, plan: Plan, variables: Variables, deltas, x) -> Array:
-    # Arrays that no draw changes stay unbatched, so that what depends on them is computed once.
-    prepared = problem.prepare_inputs(x)
-
-    def one(own):
-        moved = _moved(problem, plan, variables, own)
-        outputs = problem.outputs(moved, prepared)[0]
-        return outputs[:, : plan.outputs]
-
-    return jax.vmap(one)(deltas)
-
-
-@eqx.filter_jit
-def _linked(mean, covariance, link) -> Array:
-    if isinstance(link, str):
-        functions = {"probit": probit, "bridge": bridge}
-        closed = functions.get(link)
-        if closed is not None:
-            return closed(mean, covariance)[None]
-        return bridge(mean, covariance, normalised=True)[None]
-    return spread_outputs(mean, covariance, link)
-
-
-@eqx.filter_jit
-def _moments(problem: Problem, plan: Plan, variables: Variables, factors, x):
-    """Outputs and their covariance at each row; kernels by their Kronecker factors."""
-    kernels = [f for p, f in zip(plan.pieces, factors, strict=True) if p.kind == "kronecker"]
-    others = [(p, f) for p, f in zip(plan.pieces, factors, strict=True) if p.kind != "kronecker"]
-
-    def one(row):
-        outputs, covariance = row_outputs(problem, variables, row), 0.0
-        if kernels:
-            found = opened(
-                problem,
-                variables,
-                plan.reads,
-                plan.joint,
-                row,
-                lambda o: jnp.eye(len(o), dtype=o.dtype),
-            )
-            for path, factor in zip(plan.reads, kernels, strict=True):
-                covariance += factor.covariance(found.inputs[path], found.gradients[path])
-            outputs = found.outputs
-        if others:
-            outputs, rows = jacobian(problem, variables, plan.rest, row)
-            start = 0
-            for piece, factor in others:
-                half = factor.half(rows[:, start : start + piece.size])
-                covariance += half @ half.T
-                start += piece.size
-        return outputs, covariance
-
-    return jax.vmap(one)(problem.prepare_inputs(x))

@@ -38,6 +38,8 @@ class MeanFieldVI(VariationalRecord):
     """The KL's share of each batch in an epoch: equal, or halving from batch to batch."""
     divergence: Literal["auto", "analytic", "path"] = "auto"
     """The KL in closed form, or at the draw; auto is closed for a Gaussian prior."""
+    estimator: Literal["shared", "local", "flipout"] = "shared"
+    """One draw a batch, or noise of each row's own: on products, or one draw with random signs."""
     modes: int = 1
     """Independent runs, mixed uniformly."""
     around: Around = None

@@ -10,15 +10,19 @@ import numpy as np
 import optax
 from jaxtyping import Array, Float, Int, PyTree, UInt32
 
+from credax.batch_statistics import has_statistics
 from credax.data.dataset import Split
 from credax.errors import InputError
 from credax.gaussian_posterior import GaussianPosterior, gaussian_posterior
 from credax.laws import FullGaussian, Law, LowRankGaussian
 from credax.methods.ensemble import choices
-from credax.methods.modes import Kept, Modes
+from credax.methods.local_noise import Estimator, check_estimator, noisy_outputs
+from credax.methods.modes import Kept, Modes, example_variables
+from credax.methods.reads import find_reads
 from credax.network import Variables
 from credax.prior import GaussianPrior
 from credax.problem import Batch, Problem
+from credax.structure.taps import Read
 from credax.training import Descent, Training
 from credax.training.dynamics import Info
 
@@ -54,6 +58,9 @@ class Variational(eqx.Module):
     annealing: int = 0
     blundell: bool = False
     divergence: Divergence = "analytic"
+    estimator: Estimator = "shared"
+    reads: dict[str, Read] | None = None
+    """Kernels whose noise differs from row to row, for other estimators than shared."""
 
     coupled = False
 
@@ -133,6 +140,15 @@ class Variational(eqx.Module):
     def expected(self, law: Law, points, carried, batch: Batch, noise, key):
         """Sum of ``-log p`` over rows under one draw, the new state, and the draw."""
         problem = self.descent.problem
+        if self.reads is not None:
+            assert isinstance(law, LowRankGaussian)
+            assert self.estimator != "shared"
+            join = lambda weights: join_params(problem, weights, points)  # noqa: E731
+            outputs = noisy_outputs(
+                problem, law, join, carried, batch.x, noise, self.reads, self.estimator
+            )
+            log_prob = problem.likelihood.log_prob(outputs, batch.y)
+            return -jnp.sum(batch.weight * log_prob), carried, law.mean
         drawn = law.draw(noise)
         params = join_params(problem, drawn, points)
         variables = Variables(params, carried)
@@ -250,6 +266,22 @@ class VariationalRecord(Modes):
         """The family of laws."""
         raise NotImplementedError
 
+    def kernels(self, problem: Problem, data: Split, divergence: str) -> dict[str, Read] | None:
+        """Kernels whose noise differs from row to row: those of the mean field's estimators."""
+        estimator = getattr(self, "estimator", "shared")
+        if estimator == "shared":
+            return None
+        if divergence == "path":
+            raise InputError(
+                f"estimator is {estimator!r}, which draws no weights, and divergence is 'path', "
+                "which needs them; use divergence='analytic' with a Gaussian prior"
+            )
+        shapes = example_variables(problem, data)
+        zeros = jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), shapes)
+        reads = find_reads(problem, zeros, jax.ShapeDtypeStruct(data.x.shape, data.x.dtype))
+        check_estimator(estimator, reads, has_statistics(zeros))
+        return reads
+
     def dynamics(self, problem: Problem, data: Split, training: Training) -> Variational:
         """Descent on the bound, one law a mode."""
         prior = problem.prior
@@ -277,6 +309,8 @@ class VariationalRecord(Modes):
             round(self.annealing * training.epochs * per_epoch),
             self.minibatch_weights == "blundell",
             divergence,
+            getattr(self, "estimator", "shared"),
+            self.kernels(problem, data, divergence),
         )
 
     def result(

@@ -72,9 +72,12 @@ class Tapping(NamedTuple):
         """Taps that change nothing."""
         return {p: jnp.zeros((r.positions, r.outputs), dtype) for p, r in self.reads.items()}
 
-    def __call__(self, params: PyTree, row: Any, taps: Mapping[str, Array]):
+    def __call__(self, params: PyTree, row: Any, taps: Mapping[str, Any]):
         """The outputs, and for each kernel what goes in, ``[positions, inputs]``, with the number
-        that its bias is multiplied with beside them (None without a bias)."""
+        that its bias is multiplied with beside them (None without a bias).
+
+        A tap is an array ``[positions, outputs]``, or a function of what goes in that gives one.
+        """
         run = _Run(dict(taps))
         (outputs,) = run.start(self.function, params, row)
         rows = {path: (run.inputs[path], run.ones.get(path)) for path in self.reads}
@@ -115,7 +118,7 @@ def tapping(function: Callable[[PyTree, Any], Array], params: PyTree, row: Any) 
 class _Run:
     """One evaluation of a traced computation, with marks on values that are parameters."""
 
-    def __init__(self, taps: dict[str, Array]):
+    def __init__(self, taps: dict[str, Any]):
         self.taps = taps
         self.reads: dict[str, tuple[Parameter, int, int, int]] = {}
         self.inputs: dict[str, Array] = {}
@@ -196,8 +199,10 @@ class _Run:
         self.reads[path] = (mark._replace(view=matrix), len(rows), inputs, outputs)
         self.inputs[path] = rows * mark.factor
         if path in self.taps:
+            tap = self.taps[path]
+            tap = tap(self.inputs[path]) if callable(tap) else tap
             sizes = [n for i, n in enumerate(result.shape) if i not in axes]
-            tap = self.taps[path].reshape(*sizes, *(result.shape[i] for i in axes))
+            tap = tap.reshape(*sizes, *(result.shape[i] for i in axes))
             back = [i for i in range(result.ndim) if i not in axes] + list(axes)
             result = result + tap.transpose([back.index(i) for i in range(result.ndim)])
         return [result], [Product(path, axes)]
