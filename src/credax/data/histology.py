@@ -78,8 +78,8 @@ def histology(
         rows = rng.permutation(np.flatnonzero(y == label))
         held[rows[: round(len(rows) * test / (train + test))]] = True
     units = Standardise(float(x.mean()), float(x.std()))
-    splits = [Split(x[rows], y[rows], units) for rows in (~held, held)]
-    return Dataset("NCT-CRC-HE", *splits, class_names=CLASSES)
+    train_rows, test_rows = (Split(x[rows], y[rows], units) for rows in (~held, held))
+    return Dataset("NCT-CRC-HE", train_rows, test_rows, class_names=CLASSES)
 
 
 def _files(folder: Path, name: str) -> list[Path]:

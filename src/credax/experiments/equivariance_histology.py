@@ -38,7 +38,9 @@ def run(bench: Bench) -> Outcome:
     """Agreement over quarter turns on tissue, natural pictures and noise."""
     settings: Settings = bench.scale.evaluation
     shape = (settings.judged, *bench.dataset.input_shape)
-    others = {"noise": 128 + 64 * np.random.default_rng(3).standard_normal(shape)}
+    others: dict[str, np.ndarray] = {
+        "noise": 128 + 64 * np.random.default_rng(3).standard_normal(shape)
+    }
     if "cifar10" in settings.others and shape[1:] == (32, 32, 3):
         try:
             pictures = load("cifar10", download=False).test.x[: settings.judged]

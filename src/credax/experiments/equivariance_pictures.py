@@ -129,7 +129,7 @@ def study(
 def _variants(arm: Arm, posterior: Any, turns) -> dict[str, Any]:
     if arm.name != "ensemble":
         return {arm.label: posterior}
-    averaged = groups.GroupAverage(posterior.problem.network, turns)
+    averaged: Any = groups.GroupAverage(posterior.problem.network, turns)
     problem = Problem(averaged, posterior.problem.likelihood, prior=posterior.problem.prior)
     problem = problem.with_units(posterior.problem.inputs, posterior.problem.targets)
     one = posterior.take([0])

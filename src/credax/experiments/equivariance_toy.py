@@ -78,7 +78,7 @@ def run(bench: Bench) -> Outcome:
         dynamics = infinite.EnsembleDynamics(
             net(1), split.x, split.y, learning_rate=RATE, loss="half_mean", evolution="steps"
         )
-        metrics = {}
+        metrics, count = {}, found.at(settings.steps[0]).shape[0]
         for step in settings.steps:
             members = found.at(step)[..., 0]
             odd = members - members[:, ::-1]
@@ -92,11 +92,9 @@ def run(bench: Bench) -> Outcome:
             metrics[f"infinite_mean_{step}"] = float(np.sqrt(bias))
             if trial.seed == 0:
                 shown[arm.label, step] = (members, mean, np.sqrt(np.diag(covariance)))
-        results.append(
-            row(arm.label, trial.seed, metrics, members=len(members), seconds=found.seconds)
-        )
+        results.append(row(arm.label, trial.seed, metrics, members=count, seconds=found.seconds))
         if trial.seed == 0:
-            findings += _verdicts(arm.label, metrics, len(members), settings.steps)
+            findings += _verdicts(arm.label, metrics, count, settings.steps)
     return Outcome(results, figures=(_figure(shown, settings),), findings=tuple(findings))
 
 

@@ -67,7 +67,8 @@ class EnsembleDynamics:
         ):
             if value not in allowed:
                 raise unknown(name, value, allowed)
-        self.kernel, self.evolution, self.train = kernel, evolution, train
+        self.kernel, self.train = kernel, train
+        self.evolution: Evolution = evolution
         self.x, self.y = np.asarray(x), _columns(y)
         if len(self.x) != len(self.y):
             raise InputError(

@@ -112,7 +112,10 @@ class Sum:
 
         def own(name):
             each = [getattr(part, name) for part in parts]
-            return Own(sum(o.covariance for o in each), sum(o.distance for o in each))
+            first: Own = each[0]
+            for other in each[1:]:
+                first = Own(first.covariance + other.covariance, first.distance + other.distance)
+            return first
 
         return parts[0].replace(
             covariance=total("covariance"),

@@ -21,6 +21,11 @@ Padding = Literal["zero", "circular", "valid"]
 PADDINGS = ("zero", "circular", "valid")
 
 
+def _places(window: tuple[int, int]) -> list[tuple[int, int]]:
+    """Every position of a window."""
+    return [(i, j) for i in range(window[0]) for j in range(window[1])]
+
+
 @dataclass(frozen=True)
 class Windows:
     """Where windows of a size lie on pictures of a size: zeros before and after, and how many."""
@@ -136,12 +141,14 @@ def centred_distance(mean: PairState) -> PairState:
     """
     means = [mean.variance(Own(o.distance, o.distance)) for o in (mean.first, mean.second)]
     one, other = means
-    size = sum(mean.variances())
+    left, right = mean.variances()
+    size = left + right
     across = one[:, None, :, :, None, None] + other[None, :, None, None]
     own = []
     for o, spread in zip((mean.first, mean.second), means, strict=True):
         gap = o.distance - (spread[:, :, :, None, None] + spread[:, None, None]) / 2
-        own.append(Own(o.covariance, snap(gap, sum(mean.own_variances(o)))))
+        here, there = mean.own_variances(o)
+        own.append(Own(o.covariance, snap(gap, here + there)))
     distance = snap(mean.distance - across / 2, size)
     return mean.replace(distance=distance, first=own[0], second=own[1])
 
@@ -183,7 +190,7 @@ class Conv:
     @property
     def offsets(self) -> list[tuple[int, int]]:
         """The taps that are used."""
-        taps = itertools.product(*map(range, self.window))
+        taps = _places(self.window)
         return [tap for tap in taps if self.support is None or self.support[tap[0]][tap[1]]]
 
     def windows(self, positions: tuple[int, ...]) -> Windows:
@@ -235,7 +242,7 @@ class AveragePool:
 
     def propagate(self, state: PairState) -> PairState:
         """The kernels after this layer."""
-        taps = list(itertools.product(*map(range, self.window)))
+        taps = _places(self.window)
         both = list(itertools.product(taps, taps))
         return centred_distance(window_means(state, self.windows(state.positions), both, len(both)))
 
@@ -247,8 +254,7 @@ class AveragePool:
         """One number a window and channel."""
         windows = self.windows(x.shape[1:3])
         padded = windows.pad(x, 1)
-        taps = itertools.product(*map(range, self.window))
-        total = sum(windows.tap(padded, 1, tap) for tap in taps)
+        total = sum(windows.tap(padded, 1, tap) for tap in _places(self.window))
         return total / math.prod(self.window), variables.state
 
 

@@ -1,7 +1,7 @@
 """What the kernels' recursion carries from layer to layer for every pair of inputs."""
 
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Array, Float
@@ -92,10 +92,11 @@ def input_state(x1: Array, x2: Array, pairs: bool) -> PairState:
             for x in (x1, x2)
         ]
     tangent = xp.zeros_like(covariance)
-    return PairState(covariance, tangent, distance, *own, positions, pairs, width, False)
+    first, second = own
+    return PairState(covariance, tangent, distance, first, second, positions, pairs, width, False)
 
 
-def _gaps(x1: Array, x2: Array) -> Array:
+def _gaps(x1: Any, x2: Any) -> Any:
     """Mean squared differences of all rows; NumPy takes one row at a time, to hold less."""
     if isinstance(x1, np.ndarray):
         return np.stack([_gap(row, x2) for row in x1])

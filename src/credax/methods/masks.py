@@ -111,7 +111,7 @@ class MaskedDescent(eqx.Module):
     @property
     def offset(self) -> int:
         """As descent has."""
-        return self.descent.offset
+        return int(self.descent.offset)
 
     @property
     def shared_batches(self) -> bool:

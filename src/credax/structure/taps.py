@@ -200,7 +200,7 @@ class _Run:
         self.inputs[path] = rows * mark.factor
         if path in self.taps:
             tap = self.taps[path]
-            tap = tap(self.inputs[path]) if callable(tap) else tap
+            tap: Any = tap(self.inputs[path]) if callable(tap) else tap
             sizes = [n for i, n in enumerate(result.shape) if i not in axes]
             tap = tap.reshape(*sizes, *(result.shape[i] for i in axes))
             back = [i for i in range(result.ndim) if i not in axes] + list(axes)

@@ -59,5 +59,8 @@ def augment_rows(
     """Apply names and functions ``(key, x, y) -> (x, y)`` one after another, each with its key."""
     for position, one in enumerate(augmentations):
         own = jax.random.fold_in(key, position)
-        x, y = one(own, x, y) if callable(one) else (AUGMENTATIONS[one](own, x), y)
+        if isinstance(one, str):
+            x = AUGMENTATIONS[one](own, x)
+        else:
+            x, y = one(own, x, y)
     return x, y
