@@ -85,6 +85,8 @@ def test_recorded_numbers(task, case):
     np.testing.assert_allclose(covariance[0], want("glm_f_cov"), rtol=1e-6, atol=1e-10)
     if task == "classification":
         check_links(mean[0], covariance[0], want)
+        if f"{case}/predictive_mc" not in golden.files:
+            return
         prediction = posterior.predict(golden["X_test"])
         # 100 nodes a row against 200 000 draws.
         np.testing.assert_allclose(prediction.probs, want("predictive_mc"), atol=1e-2)

@@ -129,11 +129,13 @@ class LaplacePosterior(eqx.Module):
         return np.array([self.evidence(i).log_evidence(w.priors, float(w.noise)) for i, w in laws])
 
     def with_prior_precision(self, value: Any) -> "LaplacePosterior":
-        """The same curvature under another prior precision: a number, or one (or an array) a block.
+        """The same curvature under another prior precision: a number, or a list with one a block.
 
-        Blocks are ``plan.pieces``, in that order.
+        Blocks are ``plan.pieces``, in that order; of full and diagonal ones an entry may be an
+        array with a precision for each weight.
         """
-        values = [value] * len(self.plan.pieces) if np.ndim(value) == 0 else list(value)
+        several = isinstance(value, list | tuple)
+        values = list(value) if several else [value] * len(self.plan.pieces)
         priors = tuple(np.asarray(v, np.float64) for v in values)
         laws = tuple(eqx.tree_at(lambda law: law.priors, law, priors) for law in self.laws)
         return laplace_posterior(self.networks, laws, self.seeds, self.plan, self.options)
