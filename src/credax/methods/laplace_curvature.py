@@ -112,7 +112,7 @@ def _product(problem, variables, subset: Subset, part: Part, vector: Array) -> A
 
 
 def curvature_product(
-    problem: Problem, variables: Variables, subset: Subset, data, rows: int, vector: np.ndarray
+    problem: Problem, variables: Variables, subset: Subset, data, rows: int, vector: Any
 ) -> np.ndarray:
     """The curvature times a vector, a pass over the data."""
     each = (

@@ -26,7 +26,7 @@ def nodes(samples: int, outputs: int) -> Float[np.ndarray, "samples outputs"]:
     if outputs == 1:
         uniform = ((np.arange(samples) + 0.5) / samples)[:, None]
     else:
-        uniform = qmc.Halton(outputs, scramble=True, seed=0).random(samples)
+        uniform = qmc.Halton(outputs, scramble=True, seed=0).random(samples)  # pyright: ignore[reportCallIssue]
     points = norm.ppf(np.clip(uniform, 1e-9, 1 - 1e-9))
     points = points - points.mean(0)
     if samples > outputs + 1:

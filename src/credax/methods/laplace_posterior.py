@@ -238,7 +238,7 @@ class LaplacePosterior(eqx.Module):
             found.append(part)
         return found
 
-    def _moments(self, mode: int, rows) -> tuple[Array, Array]:
+    def _moments(self, mode: int, rows) -> tuple[Any, Any]:
         return output_moments(
             without_prior(self.problem), self.plan, self.mode(mode), self.factors[mode], rows
         )
