@@ -371,7 +371,7 @@ def test_a_wrong_structure_is_refused():
     shapes = jax.eval_shape(good.init, jax.random.key(0), x)
     structure = trace(good, shapes, x)
     with pytest.raises(SymmetryViolation, match="group 0"):
-        verify_structure(dataclasses.replace(structure, error=None), bad, shapes, x)
+        verify_structure(dataclasses.replace(structure, error=None, network=bad), shapes, x)
 
 
 def test_captured_constants():
