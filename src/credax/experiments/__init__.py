@@ -27,6 +27,7 @@ REGISTRY = {
         "forde_covariance_prior",
         "the first layer's prior from the inputs' covariance (table 3, figure 10)",
     ),
+    "forde-transfer": ("forde_transfer", "heads on features learned elsewhere (figure 4)"),
     "forde-diversity": ("forde_diversity", "diversity against severity of corruption (figure 7)"),
     "toy-posterior": ("toy_posterior", "output weights of 10 000 networks without symmetries"),
     "mass-profiles": ("mass_profiles", "trained networks against their least mass"),

@@ -52,10 +52,13 @@ class Study:
     """By label and seed, then by severity."""
 
 
-def study(bench: Bench) -> Study:
-    """Train what is missing, then measure every posterior, clean and corrupted."""
+def study(bench: Bench, given: Mapping[Cell, Split] | None = None) -> Study:
+    """Train what is missing, then measure every posterior, clean and corrupted.
+
+    The corrupted rows are made of the test rows where they are not ``given``.
+    """
     settings: Shift = bench.scale.evaluation
-    cells: dict[Cell, Split] = {}
+    cells: dict[Cell, Split] = dict(given or {})
     results, by_severity = [], {}
     for trial, posterior in bench.trained():
 
