@@ -21,7 +21,6 @@ from credax.experiments.shift import (
     severity_figure,
     study,
 )
-from credax.likelihood import Categorical
 from credax.methods.forde import FoRDE
 from credax.methods.function_wgd import FunctionWGD
 from credax.methods.lit import LIT
@@ -90,7 +89,7 @@ def extractor(bench: Bench):
     known = np.flatnonzero(np.asarray(train.y) < SOURCE_CLASSES)
     network = MLP((FEATURES,), SOURCE_CLASSES)
     posterior = fit(
-        Problem(network, Categorical(), weight_decay=5e-4),
+        Problem(network, bench.scale.likelihood, weight_decay=5e-4),
         Single(),
         train[known],
         key=17,
