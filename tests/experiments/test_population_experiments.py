@@ -69,6 +69,8 @@ def test_the_same_command_reads_what_is_there(finished, capsys):
 
 def test_another_scale_in_the_same_folder_is_refused(finished, capsys):
     name, root = finished
+    if name == "toy-posterior":
+        pytest.skip("its scales differ in the number of networks alone, so the zoo is extended")
     assert main(["reproduce", name, "--out", str(root), "--quiet"]) == 2
     assert "settings; choose another folder" in capsys.readouterr().err
 
