@@ -94,7 +94,8 @@ def test_grids_cover_the_plotting_range_in_the_shape_of_the_inputs(name):
     data, grid = load(name), toys.grid(name, 11)
     assert grid.shape[1:] == data.input_shape
     assert grid.dtype == np.float32
-    assert len(grid) == (11 if "regression" in name else 121)
+    planes = ("toy/two-moons", "toy/spirals", "toy/classification-2d", "toy/two-clouds")
+    assert len(grid) == (121 if name in planes else 11)
     assert (grid.min(axis=0) <= data.train.x.min(axis=0)).all()
     assert (grid.max(axis=0) >= data.train.x.max(axis=0)).all()
 
