@@ -51,7 +51,7 @@ def test_members_files_and_batches(name, tmp_path):
     assert len(posterior.indices) == members
     np.testing.assert_allclose(prediction.probs.sum(-1), 1, rtol=1e-5)
     small = posterior.predict(X, batch_size=5)
-    np.testing.assert_allclose(small.log_probs, prediction.log_probs, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(small.log_probs, prediction.log_probs, rtol=1e-3, atol=1e-4)
     posterior.save(tmp_path / "one.safetensors")
     loaded = cx.Laplace().load(tmp_path / "one.safetensors", problem_of())
     np.testing.assert_array_equal(loaded.predict(X).log_probs, prediction.log_probs)
@@ -121,6 +121,33 @@ def test_around_trained_members_nothing_is_trained():
     assert max(own.diagnostics["distance_from_mode"]) < 1
 
 
+@pytest.mark.filterwarnings("ignore::credax.methods.laplace_fit.NotAtMode")
+def test_validation_rows_choose_the_precision():
+    """The chosen one is no worse on them than any of a finer grid, to the search's accuracy."""
+    problem, training = problem_of(), cx.Training(epochs=60, batch_size=16, learning_rate=0.3)
+    fitted = {
+        choice: cx.fit(
+            problem,
+            cx.Laplace(prior_precision=choice, samples=20),
+            DATA[slice(0, 16)],
+            validation=DATA[slice(16, 24)],
+            training=training,
+            progress=False,
+        )
+        for choice in ("validation", "evidence")
+    }
+
+    def score(posterior):
+        return -float(np.mean(posterior.predict(X[16:]).log_prob(Y[16:])))
+
+    grid = [score(fitted["evidence"].with_prior_precision(p)) for p in np.geomspace(1e-2, 1e5, 40)]
+    assert score(fitted["validation"]) <= min(grid) + 1e-3
+    precision = fitted["validation"].diagnostics["prior_precision"][0][0]
+    assert precision == fitted["validation"].laws[0].priors[0]
+    with pytest.raises(cx.InputError, match="no validation rows"):
+        cx.fit(problem, cx.Laplace(prior_precision="validation"), DATA, training=training)
+
+
 def test_regression_keeps_units():
     """Means and variances in raw units: ten times the targets give ten times the deviations."""
     x = np.linspace(-1, 1, 20, dtype=np.float32)[:, None]
@@ -142,8 +169,9 @@ def test_regression_keeps_units():
 
 def test_a_network_far_from_its_mode_is_said_to_be():
     problem = problem_of()
+    far = jax.tree.map(lambda leaf: 10 * leaf, networks_of(problem, 1))
     with pytest.warns(NotAtMode, match="not at a mode.*train longer"):
-        surround(problem, networks_of(problem, 1), DATA, cx.Laplace(prior_precision=1e-3))
+        surround(problem, far, DATA, cx.Laplace(prior_precision=1e-2))
 
 
 def dynamics(problem=None, **options):

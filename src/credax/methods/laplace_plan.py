@@ -121,8 +121,9 @@ def make_plan(
     if structure == "kfac":
         reads = {path: read for path, read in reads.items() if path in names}
         joined = {}
-        for path, read in reads.items():
+        for path, read in list(reads.items()):
             bias = (read.bias,) if joint and read.bias in names else ()
+            reads[path] = read if bias else read._replace(bias=None)
             joined |= dict.fromkeys((path, *bias))
             size = sum(sizes[name] for name in (path, *bias))
             pieces.append(Piece("kronecker", (path, *bias), size))

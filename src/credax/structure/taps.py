@@ -216,8 +216,8 @@ class _Run:
                 shape = values[i].shape
                 long = tuple(axis for axis in product.axes if shape[axis] > 1)
                 varies = bias.axes
-                if varies is None and values[j].shape == shape:
-                    varies = tuple(a for a, n in enumerate(shape) if n > 1)
+                if varies is None and values[j].ndim == len(shape):
+                    varies = tuple(a for a, n in enumerate(values[j].shape) if n > 1)
                 if varies == long and list(long) == sorted(long):
                     self.uses[bias.path] += 1
                     self.biases[product.path] = bias.path
