@@ -14,7 +14,7 @@ _RANGE = (-16.0, 16.0)  # natural logarithms of precisions and noise factors
 class Evidence(NamedTuple):
     """What the evidence is made of, for one mode; everything is a sum over all rows.
 
-    ``varying`` and ``constant`` are the parts of ``log p(D | θ*)``, ``count`` the number of target
+    ``varying`` and ``constant`` are the parts of ``log p(D | θ*)``, ``targets`` the number of
     values that a noise level speaks of, ``squares`` is ``|θ*|²`` of each block (each entry, where
     priors differ within a block).
     """
@@ -22,7 +22,7 @@ class Evidence(NamedTuple):
     blocks: tuple[Block, ...]
     varying: float
     constant: float
-    count: int
+    targets: int
     squares: tuple[np.ndarray, ...]
     temperature: float = 1.0
 
@@ -33,7 +33,7 @@ class Evidence(NamedTuple):
     def log_likelihood(self, noise: float = 1.0) -> float:
         """``log p(D | θ*)`` with variances times ``noise``, its varying part tempered."""
         part = self.varying * self.scale(noise) + self.constant
-        return part - 0.5 * self.count * float(np.log(noise))
+        return part - 0.5 * self.targets * float(np.log(noise))
 
     def log_det_ratio(self, priors: Sequence, noise: float = 1.0) -> float:
         """``log det(H + P₀) - log det P₀``."""
@@ -72,7 +72,7 @@ def tune(
         scale = evidence.scale(factor)
         value, slope = evidence.log_likelihood(factor), np.zeros(len(point))
         if noise:
-            slope[-1] = -evidence.varying * scale - 0.5 * evidence.count
+            slope[-1] = -evidence.varying * scale - 0.5 * evidence.targets
         for group, spectrum, square, delta in zip(
             groups, spectra, squares, precisions, strict=True
         ):

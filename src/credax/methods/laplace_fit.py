@@ -94,9 +94,9 @@ def law_around(
     likelihood = np.array([fit.varying, fit.constant, count])
 
     def law(priors, factor) -> LaplaceLaw:
-        numbers = (np.asarray(n, np.float64) for n in (factor, temperature))
         arrays = tuple(np.asarray(p, np.float64) for p in priors)
-        return LaplaceLaw(blocks, arrays, *numbers, likelihood)
+        first, second = np.asarray(factor, np.float64), np.asarray(temperature, np.float64)
+        return LaplaceLaw(blocks, arrays, first, second, likelihood)
 
     prior = None if prior_precision in ("evidence", "by_layer") else prior_precision
     if prior == "problem":

@@ -1,6 +1,7 @@
 """From a Gaussian over outputs to a prediction: nodes, or closed forms for classes."""
 
 from functools import lru_cache
+from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -26,7 +27,8 @@ def nodes(samples: int, outputs: int) -> Float[np.ndarray, "samples outputs"]:
     if outputs == 1:
         uniform = ((np.arange(samples) + 0.5) / samples)[:, None]
     else:
-        uniform = qmc.Halton(outputs, scramble=True, seed=0).random(samples)
+        halton: Any = qmc.Halton  # newer releases of scipy call the seed rng, and take both
+        uniform = halton(outputs, scramble=True, seed=0).random(samples)
     points = norm.ppf(np.clip(uniform, 1e-9, 1 - 1e-9))
     points = points - points.mean(0)
     if samples > outputs + 1:

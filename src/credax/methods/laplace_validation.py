@@ -2,8 +2,10 @@
 
 import dataclasses
 import math
+from typing import Any
 
 import equinox as eqx
+import jax.numpy as jnp
 import numpy as np
 import scipy.optimize
 from jaxtyping import Float
@@ -25,12 +27,12 @@ def tune_on(
 
     def score(logarithm: float) -> float:
         changed = posterior.with_prior_precision(math.exp(logarithm))
-        return -float(np.mean(np.asarray(changed.predict(x).log_prob(y))))
+        return -float(np.mean(np.asarray(changed.predict(x).log_prob(jnp.asarray(y)))))
 
     scores = [score(point) for point in _GRID]
     best = int(np.argmin(scores))
     low, high = _GRID[max(best - 1, 0)], _GRID[min(best + 1, len(_GRID) - 1)]
-    found = scipy.optimize.minimize_scalar(
+    found: Any = scipy.optimize.minimize_scalar(
         score, bounds=(low, high), method="bounded", options={"xatol": 0.05, "maxiter": 12}
     )
     logarithm = float(found.x) if found.fun < scores[best] else float(_GRID[best])

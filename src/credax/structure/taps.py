@@ -199,7 +199,7 @@ class _Run:
         self.reads[path] = (mark._replace(view=matrix), len(rows), inputs, outputs)
         self.inputs[path] = rows * mark.factor
         if path in self.taps:
-            tap = self.taps[path]
+            tap: Any = self.taps[path]
             tap = tap(self.inputs[path]) if callable(tap) else tap
             sizes = [n for i, n in enumerate(result.shape) if i not in axes]
             tap = tap.reshape(*sizes, *(result.shape[i] for i in axes))
