@@ -88,7 +88,7 @@ def test_what_a_lost_covariance_costs(options):
 )
 def test_evidence_finds_the_prior_precision(design, precision, log_evidence):
     shift, delta = DESIGNS[design], 1.0
-    for _ in range(60):  # mode and precision in turn: at a fixed point both are optimal
+    for _ in range(8):  # mode and precision in turn: at a fixed point both are optimal
         network = line_network(exact_line(shift, delta)[0])
         record = cx.Laplace(structure="full", subset="all")
         posterior = surround(line_problem(delta), [network], line_data(shift), record)
@@ -103,7 +103,7 @@ def test_evidence_finds_the_prior_precision(design, precision, log_evidence):
 )
 def test_evidence_finds_precision_and_noise(design, precision, variance, log_evidence):
     shift, delta, noise = DESIGNS[design], 1.0, 0.04
-    for _ in range(60):
+    for _ in range(8):
         network = line_network(exact_line(shift, delta, noise)[0])
         record = cx.Laplace(structure="kfac", subset="all", noise="evidence")
         posterior = surround(line_problem(delta), [network], line_data(shift), record)

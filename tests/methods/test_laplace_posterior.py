@@ -123,6 +123,33 @@ def test_around_trained_members_nothing_is_trained():
     assert max(own.diagnostics["distance_from_mode"]) < 1
 
 
+@pytest.mark.filterwarnings("ignore::credax.methods.laplace_fit.NotAtMode")
+def test_validation_rows_choose_the_precision():
+    """The chosen one is no worse on them than any of a finer grid, to the search's accuracy."""
+    problem, training = problem_of(), cx.Training(epochs=60, batch_size=16, learning_rate=0.3)
+    fitted = {
+        choice: cx.fit(
+            problem,
+            cx.Laplace(prior_precision=choice, samples=20),
+            DATA[slice(0, 16)],
+            validation=DATA[slice(16, 24)],
+            training=training,
+            progress=False,
+        )
+        for choice in ("validation", "evidence")
+    }
+
+    def score(posterior):
+        return -float(np.mean(posterior.predict(X[16:]).log_prob(Y[16:])))
+
+    grid = [score(fitted["evidence"].with_prior_precision(p)) for p in np.geomspace(1e-2, 1e5, 40)]
+    assert score(fitted["validation"]) <= min(grid) + 1e-3
+    precision = fitted["validation"].diagnostics["prior_precision"][0][0]
+    assert precision == fitted["validation"].laws[0].priors[0]
+    with pytest.raises(cx.InputError, match="no validation rows"):
+        cx.fit(problem, cx.Laplace(prior_precision="validation"), DATA, training=training)
+
+
 def test_regression_keeps_units():
     """Means and variances in raw units: ten times the targets give ten times the deviations."""
     x = np.linspace(-1, 1, 20, dtype=np.float32)[:, None]

@@ -1,5 +1,7 @@
 """Monte Carlo dropout and batch norm: laws of a linear layer, fixed masks, statistics at rest."""
 
+import dataclasses
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -95,6 +97,12 @@ def test_batch_statistics_are_at_rest(dropped, blobs):
     alone = np.asarray(dropped.predict(x[:1]).log_probs)
     among = np.asarray(dropped.predict(x).log_probs)[:, :1]
     np.testing.assert_allclose(alone, among, atol=1e-5)
+    # Row by row a batch's own statistics would not differ either; only those at rest are looked at.
+    state = jax.tree.map(lambda leaf: leaf + 0.5, dropped.variables.state)
+    variables = cx.Variables(dropped.variables.params, state)
+    networks = dataclasses.replace(dropped.networks, variables=variables)
+    moved = dataclasses.replace(dropped, networks=networks).predict(x).log_probs
+    assert np.abs(np.asarray(moved) - np.asarray(dropped.predict(x).log_probs)).max() > 1e-2
     network = jax.tree.map(lambda leaf: leaf[0], dropped.variables)
     key = jax.random.wrap_key_data(dropped.seeds[0, 0])
     apply = dropped.problem.outputs

@@ -16,6 +16,7 @@ from credax.methods.laplace_likelihood import check_likelihood, has_one_noise
 from credax.methods.laplace_plan import Plan, check_memory, make_plan
 from credax.methods.laplace_posterior import CLOSED_LINKS, LaplacePosterior, laplace_posterior
 from credax.methods.laplace_subset import smallest
+from credax.methods.laplace_validation import tune_on
 from credax.methods.modes import Around, Kept, Modes, collecting, example_variables
 from credax.methods.still import Still
 from credax.network import Variables
@@ -55,8 +56,9 @@ class Laplace(Modes):
     """Eigenpairs of structure=low_rank."""
     bias: Literal["joint", "separate"] = "joint"
     """A bias in the block of its kernel (kfac), or in one of its own."""
-    prior_precision: float | Literal["evidence", "by_layer", "problem"] = "evidence"
-    """Tuned by the evidence (one, or one a block), the problem's own, or a number."""
+    prior_precision: float | Literal["evidence", "by_layer", "problem", "validation"] = "evidence"
+    """Tuned by the evidence (one, or one a block) or on validation rows, the problem's own, or a
+    number."""
     noise: Literal["problem", "evidence"] = "problem"
     """Noise of a Gaussian likelihood: as it is, or rescaled by the evidence."""
     temperature: float = 1.0
@@ -131,7 +133,8 @@ class Laplace(Modes):
             "rank": self.rank,
             "memory": self.memory,
             "temperature": self.temperature,
-            "prior_precision": self.prior_precision,
+            # What is tuned on validation rows begins with the evidence's.
+            "prior_precision": "evidence" if self.needs_validation else self.prior_precision,
             "noise": self.noise == "evidence",
         }
         found = [law_around(problem, network, data, plan, **options) for network in networks]
@@ -150,6 +153,15 @@ class Laplace(Modes):
         trained = population(problem, variables, data.x, kept.modes, diagnostics)
         seeds = jnp.asarray(kept.states.seed)
         return laplace_posterior(trained, laws, seeds, plan, self._options())
+
+    @property
+    def needs_validation(self) -> bool:
+        """Whether `fit` must have validation rows."""
+        return self.prior_precision == "validation"
+
+    def validated(self, posterior: LaplacePosterior, rows: Split) -> LaplacePosterior:
+        """With the prior precision that predicts validation rows best, if that is wanted."""
+        return tune_on(posterior, rows.x, rows.y) if self.needs_validation else posterior
 
     def load(self, path, problem: Problem) -> LaplacePosterior:
         """Read networks and curvature back."""

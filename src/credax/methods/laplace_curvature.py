@@ -94,7 +94,7 @@ def dense_sums(
 
 
 @eqx.filter_jit
-def _product(problem, variables, subset: Subset, part: Part, vector: Array) -> Array:
+def _product(problem, variables, subset: Subset, part: Part, vector: Any) -> Array:
     """``Σ Jᵀ S Sᵀ J v``, forwards and backwards through the network, without a Jacobian."""
     weights = problem.weights(variables.params)
 

@@ -173,13 +173,11 @@ class LaplacePosterior(eqx.Module):
             raise InputError(f"n is {n}; draw at least 1")
         order, keys = jax.random.split(key)
         which = np.asarray(jax.random.permutation(order, jnp.arange(n) % self.num_modes))
-        drawn: list[Any] = [None] * n
-        for mode in np.unique(which):
-            rows = np.flatnonzero(which == mode)
-            variables = self._draw(int(mode), jax.random.split(keys, n)[rows])
-            for position, row in enumerate(rows):
-                drawn[row] = jax.tree.map(lambda leaf, p=position: leaf[p], variables)
-        return jax.tree.map(lambda *leaves: jnp.stack(leaves), *drawn)
+        own = jax.random.split(keys, n)
+        rows = [np.flatnonzero(which == mode) for mode in range(self.num_modes)]
+        drawn = [self._draw(mode, own[r]) for mode, r in enumerate(rows) if len(r)]
+        back = np.argsort(np.concatenate(rows))
+        return jax.tree.map(lambda *leaves: jnp.concatenate(leaves)[back], *drawn)
 
     def save(self, path: str | Path) -> None:
         """Keep networks, curvature and seeds in one safetensors file."""

@@ -66,7 +66,8 @@ def output_moments(problem: Problem, plan: Plan, variables: Variables, factors, 
     others = [(p, f) for p, f in zip(plan.pieces, factors, strict=True) if p.kind != "kronecker"]
 
     def one(row):
-        outputs, covariance = row_outputs(problem, variables, row), 0.0
+        outputs = row_outputs(problem, variables, row)
+        covariance = jnp.zeros((len(outputs), len(outputs)), outputs.dtype)
         if kernels:
             found = opened(
                 problem,

@@ -5,6 +5,7 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Key, PyTree
 
 from credax.errors import InputError
@@ -109,7 +110,7 @@ class MaskedDescent(eqx.Module):
         return self.descent.replicas
 
     @property
-    def offset(self) -> int:
+    def offset(self) -> int | np.int32:
         """As descent has."""
         return int(self.descent.offset)
 

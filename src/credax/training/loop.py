@@ -79,9 +79,11 @@ def fit(
     problem = problem.with_units(data.inputs, data.targets)
     problem.check(data.x, data.y)
     check_augmentations(training.augment, tuple(data.x.shape[1:]))
-    if validation is None and (training.patience or training.keep_best):
+    needed = getattr(method, "needs_validation", False)
+    if validation is None and (training.patience or training.keep_best or needed):
+        what = "the method is to be tuned" if needed else "patience or keep_best is set"
         raise InputError(
-            "patience or keep_best is set and there are no validation rows; give validation=..., "
+            f"{what} and there are no validation rows; give validation=..., "
             "or on the command line --validation 0.1"
         )
     key = jax.random.key(key) if isinstance(key, int) else key
@@ -274,6 +276,9 @@ class _Loop:
         posterior = self.method.posterior(
             program.problem, program.dynamics, on_host(carry.states), variables, alive, self.data
         )
+        if self.validation.rows is not None:
+            tuned = getattr(self.method, "validated", lambda posterior, rows: posterior)
+            posterior = tuned(posterior, self.validation.rows)
         if self.folder is not None and self.folder.writes:
             posterior.save(self.folder.members)
             peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
