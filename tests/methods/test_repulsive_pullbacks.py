@@ -11,7 +11,7 @@ import credax as cx
 from credax.methods.spaces import InputGradients, chosen_output
 from credax.network import Variables
 from credax.networks import Activation, AvgPool, Conv, Dense, Flatten, Sequential
-from credax.training.members import Map, Vmap
+from credax.training.members import Map, Unroll, Vmap
 
 MEMBERS, BATCH, INPUTS, HIDDEN, CLASSES = 3, 4, 5, 7, 3
 SLOPES = {
@@ -169,12 +169,16 @@ def test_members_in_turn_give_the_same_pullback(float64):
     at_once = pull(InputGradients(), network, batch, params, out=out)[0]
     for kind in ("vjp", "jvp"):
         space = InputGradients(pullback=kind)
-        turns = pull(space, network, batch, params, Map(2), out=out)[0]
-        assert largest_scaled(at_once, turns) < 1e-10
+        for strategy in (Map(2), Unroll()):
+            turns = pull(space, network, batch, params, strategy, out=out)[0]
+            assert largest_scaled(at_once, turns) < 1e-10
 
 
-CONVOLUTIONAL = Sequential(
-    (Conv(3, implementation="native"), Activation("relu"), AvgPool(2), Flatten(), Dense(CLASSES))
+NATIVE, OWN = (
+    Sequential(
+        (Conv(3, implementation=how), Activation("relu"), AvgPool(2), Flatten(), Dense(CLASSES))
+    )
+    for how in ("native", "auto")
 )
 NORMED = cx.networks.MLP((HIDDEN,), CLASSES, "tanh", norm="batch")
 
@@ -195,18 +199,21 @@ def reverse_over_reverse(network, variables, batch, v, train):
 @pytest.mark.parametrize(
     ("network", "inputs", "statistics"),
     [
-        (CONVOLUTIONAL, (4, 4, 2), "batch"),
+        (NATIVE, (4, 4, 2), "batch"),
+        (OWN, (4, 4, 8), "batch"),
         (NORMED, (INPUTS,), "batch"),
         (NORMED, (INPUTS,), "frozen"),
         (NORMED, (INPUTS,), "detached"),
     ],
-    ids=["convolution", "batch", "frozen", "detached"],
+    ids=["native convolution", "convolution", "batch", "frozen", "detached"],
 )
 def test_convolution_and_batch_norm(float64, network, inputs, statistics):
     batch = rows(inputs=inputs)
     run = lambda kind: pull(InputGradients(pullback=kind, statistics=statistics), network, batch)  # noqa: E731
     found, _, _, _, v, variables = run("vjp")
     assert largest_scaled(found, run("jvp")[0]) < 1e-10
+    space = InputGradients(pullback="auto", statistics=statistics)
+    assert largest_scaled(found, pull(space, network, batch, strategy=Unroll())[0]) < 1e-10
     if statistics != "detached":
         train = statistics == "batch"
         exact = reverse_over_reverse(network, variables, batch, v, train)

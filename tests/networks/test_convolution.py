@@ -66,6 +66,35 @@ def test_all_derivatives_agree_with_native(float64, shape):
         )
 
 
+@pytest.mark.parametrize(
+    ("stride", "padding", "window"), [(1, "SAME", 3), (2, "SAME", 3), (2, "VALID", 2)]
+)
+def test_reverse_mode_of_any_order_agrees_with_native(float64, stride, padding, window):
+    """Value, gradients, gradients of those along random directions, and once more."""
+    rng = np.random.default_rng(2)
+    x, dx = rng.standard_normal((2, 2, 5, 6, 8))
+    kernel, dkernel = rng.standard_normal((2, window, window, 8, 3))
+
+    def derivatives(how):
+        def value(x, kernel):
+            outputs = convolve(x, kernel, stride=stride, padding=padding, implementation=how)
+            return jnp.sum(jnp.sin(outputs))
+
+        def along(function):
+            def slope(x, kernel):
+                by_x, by_kernel = jax.grad(function, (0, 1))(x, kernel)
+                return jnp.sum(by_x * dx) + jnp.sum(by_kernel * dkernel)
+
+            return slope
+
+        second = along(value)
+        third = along(second)
+        return [jax.value_and_grad(f, (0, 1))(x, kernel) for f in (value, second, third)]
+
+    got, expected = (jax.jit(derivatives, static_argnums=0)(how) for how in ("reverse", "native"))
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-9), got, expected)
+
+
 def test_a_convolution_by_hand():
     x = jnp.arange(9.0).reshape(1, 3, 3, 1)
     kernel = jnp.array([[1.0, 0], [0, 2]]).reshape(2, 2, 1, 1)

@@ -34,12 +34,13 @@ ENSEMBLE, SINGLE = "DeepEns + DA", "only DA"
 
 @dataclass(frozen=True)
 class Settings:
-    """Orders of the group, pictures judged, and the other sets."""
+    """Orders of the group, pictures judged, the other sets, and fields of a group's own network."""
 
     orders: tuple[int, ...]
     judged: int
     others: tuple[str, ...] = ("mnist", "cifar10", "noise")
     masked: bool = True
+    fields: tuple[int, ...] = (8, 16, 16)
 
 
 def plain_cnn(outputs: int, channels: tuple[int, ...] = (16, 32, 32)) -> Sequential:
@@ -56,10 +57,11 @@ def scorer() -> Sequential:
     return Sequential((Conv(8, window=5), Activation("relu"), GlobalAveragePool(), Dense(1)))
 
 
-def network_of(arm: Arm, order: int, size: int, channels: int, outputs: int, base: Network):
-    """The network of an arm for a group."""
+def network_of(arm: Arm, order: int, shape: tuple[int, ...], base: Network, settings: Settings):
+    """The network of an arm for a group; ``shape`` is height, channels and classes."""
+    size, channels, outputs = shape
     if arm.name == "group-cnn":
-        return groups.GroupCNN(order, outputs, window=3 if order == 4 else 5)
+        return groups.GroupCNN(order, outputs, settings.fields, window=3 if order == 4 else 5)
     if arm.name == "canonicalised":
         turns = groups.picture_rotations(size, order, channels=channels)
         return groups.Canonicalised(base, scorer(), turns)
@@ -96,17 +98,21 @@ def study(
             bench.say(f"{arm.label}, C{order}, seed {trial.seed}")
             turns = groups.picture_rotations(size, order, channels=channels)
             base = bench.scale.network(outputs)
-            network = network_of(arm, order, size, channels, outputs, base)
+            network = network_of(arm, order, (size, channels, outputs), base, settings)
             problem = Problem(
                 network, bench.scale.likelihood, weight_decay=bench.scale.weight_decay
             )
-            split = train if arm.name == "plain" else groups.full_orbit(train, turns)
+            training, upright = bench.scale.training, arm.name in ("plain", "group-cnn")
+            split = train if upright else groups.full_orbit(train, turns)
+            if arm.name == "group-cnn":
+                # Its orbits are built in; it takes the steps that quarter turns would give it.
+                training = training.replace(epochs=4 * training.epochs)
             posterior = fit(
                 problem,
                 arm.method,
                 split,
                 key=trial.seed,
-                training=bench.scale.training,
+                training=training,
                 folder=trial.folder / f"c{order}",
                 progress=bench.progress,
             )

@@ -103,7 +103,7 @@ EXPERIMENT = Experiment(
         ),
         "cpu": _scale(
             _data(1000, 1000),
-            Settings((4, 8, 16), 1000),
+            Settings((4, 8, 16), 500, fields=(4, 8, 8)),
             5,
             10,
             (16, 32, 32),

@@ -23,6 +23,7 @@ from credax.methods.repulsive import Repulsive
 from credax.methods.spaces import InputGradients, check_detached
 from credax.problem import Problem
 from credax.training import Training
+from credax.training.engine import count_convolutions
 
 # A metric of one's own is for Python; the command line offers names and numbers.
 if TYPE_CHECKING:
@@ -87,8 +88,8 @@ class FoRDE(Ensemble):
     """Share of the batch the kernel is averaged over."""
     period: int = 1
     """Repel every so many steps, so many times as strongly."""
-    pullback: Literal["vjp", "jvp", "difference"] = "jvp"
-    """How the force reaches the parameters."""
+    pullback: Literal["auto", "vjp", "jvp", "difference"] = "auto"
+    """How the force reaches the parameters: exactly by either mode, or nearly."""
 
     def __post_init__(self):
         Ensemble.__post_init__(self)
@@ -143,8 +144,10 @@ class FoRDE(Ensemble):
                 "embedding='graph' or feature inputs",
                 stacklevel=2,
             )
-        # Members in groups are there to save memory, which residuals of all members would undo.
-        space = InputGradients(self.gradient_of, self.statistics, self.pullback, self.fraction)
+        pullback = self.pullback
+        if pullback == "auto" and count_convolutions(problem, data, "gemm"):
+            pullback = "jvp"  # the platform's convolution is slow to differentiate twice
+        space = InputGradients(self.gradient_of, self.statistics, pullback, self.fraction)
         kernel = GradientKernel(
             self.bandwidth,
             self.pooling,

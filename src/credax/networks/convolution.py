@@ -20,7 +20,7 @@ from credax.networks.once import computed_once, gradient_once
 Padding = Literal["SAME", "VALID", "CENTRED"]
 PADDINGS = ("SAME", "VALID", "CENTRED")
 
-IMPLEMENTATIONS = ("auto", "native", "mixed", "gemm")
+IMPLEMENTATIONS = ("auto", "native", "mixed", "reverse", "gemm")
 
 # Of pictures themselves: the gradient by such an input is a matrix product too.
 _FEW_CHANNELS = 8
@@ -59,13 +59,15 @@ def convolve(
     """Cross-correlation of images with a kernel, ``y[p] = bias + sum_k x[stride p + k] kernel[k]``.
 
     ``implementation`` changes the time and not the numbers (to rounding); all are differentiable
-    to any order in both modes, and can be mapped:
+    to any order, in both modes unless it says otherwise, and can be mapped:
 
     - "native" is XLA's convolution. On CPU its weight gradient is slow, many times slower inside a
       loop, and with a mapped kernel (members in ``vmap``) all of it is.
     - "gemm" is a matrix product over shifted copies of ``x``, good in loops and under ``vmap``.
     - "mixed" is native forward and for the gradient of ``x``, a matrix product for the gradient of
       the kernel: on CPU the fastest in loops, as long as the kernel is not mapped.
+    - "reverse" is mixed for reverse mode alone, to any order: the one to differentiate a gradient
+      by weights again, whose kernel gradients are matrix products then too.
     - "auto" is what `using_implementation` says, else "gemm" on CPU and "native" on accelerators.
 
     ``padding`` is "VALID" (none), "SAME" (``ceil(size / stride)`` positions, an odd zero at the far
@@ -101,8 +103,9 @@ def _known(implementation: str) -> str:
 def _formulated(x, kernel, stride, padding, implementation):
     if kernel.shape[:2] == (1, 1):
         return _product(x[:, ::stride, ::stride], kernel[0, 0])
-    mixed = implementation == "mixed" and x.shape[-1] >= _FEW_CHANNELS
-    return (_mixed if mixed else _gemm)(x, kernel, stride, padding)
+    if implementation == "gemm" or x.shape[-1] < _FEW_CHANNELS:
+        return _gemm(x, kernel, stride, padding)
+    return (_mixed if implementation == "mixed" else _reverse)(x, kernel, stride, padding)
 
 
 def _gemm(x, kernel, stride, padding):
@@ -177,6 +180,66 @@ def _mixed_jvp(stride, padding, primals, tangents):
 
 _mixed.defjvp(_mixed_jvp, symbolic_zeros=True)
 _mixed_tangent.defjvp(_mixed_jvp, symbolic_zeros=True)
+
+
+# The three partial derivatives of one trilinear form, each the derivative of the others: so every
+# order of reverse mode is made of these three programs.
+@partial(jax.custom_vjp, nondiff_argnums=(2, 3))
+def _reverse(x, kernel, stride, padding):
+    return _native(x, kernel, stride, padding)
+
+
+@partial(jax.custom_vjp, nondiff_argnums=(2, 3, 4))
+def _input_gradient(back, kernel, stride, padding, size):
+    shape = jax.ShapeDtypeStruct((len(back), *size, kernel.shape[2]), back.dtype)
+    forward = lambda x: _mixed_tangent(x, kernel, stride, padding)  # noqa: E731
+    return jax.linear_transpose(forward, shape)(back)[0]
+
+
+@partial(jax.custom_vjp, nondiff_argnums=(2, 3, 4))
+def _kernel_gradient(x, back, stride, padding, window):
+    # Shifted copies of either are not to be made before both are there.
+    x, back = _after(x, back), _after(back, x)
+    shape = jax.ShapeDtypeStruct((*window, x.shape[-1], back.shape[-1]), x.dtype)
+    forward = lambda kernel: _gemm(x, kernel, stride, padding)  # noqa: E731
+    return jax.linear_transpose(forward, shape)(back)[0]
+
+
+def _reverse_back(stride, padding, kept, back):
+    x, kernel = kept
+    return (
+        _input_gradient(back, kernel, stride, padding, x.shape[1:3]),
+        _kernel_gradient(x, back, stride, padding, kernel.shape[:2]),
+    )
+
+
+def _input_gradient_back(stride, padding, size, kept, back):
+    output, kernel = kept
+    return (
+        _reverse(back, kernel, stride, padding),
+        _kernel_gradient(back, output, stride, padding, kernel.shape[:2]),
+    )
+
+
+def _kernel_gradient_back(stride, padding, window, kept, back):
+    x, output = kept
+    return (
+        _input_gradient(output, back, stride, padding, x.shape[1:3]),
+        _reverse(x, back, stride, padding),
+    )
+
+
+for _form, _back in (
+    (_reverse, _reverse_back),
+    (_input_gradient, _input_gradient_back),
+    (_kernel_gradient, _kernel_gradient_back),
+):
+    _form.defvjp(lambda a, b, *rest, form=_form: (form(a, b, *rest), (a, b)), _back)
+
+
+def _after(x, other):
+    seen = other[0, 0, 0, 0]
+    return x * jnp.where(seen == seen, 1, seen)
 
 
 # Flat, so that the weight gradient is a product of two matrices as they lie in memory: with the

@@ -70,12 +70,15 @@ def build_program(
     )
 
 
-def count_convolutions(problem: Problem, data: Split) -> int:
-    """How many times the network convolves, read off its traced computation."""
+def count_convolutions(problem: Problem, data: Split, implementation: str = "native") -> int:
+    """How many times the network calls the platform's convolution, read off its trace.
+
+    With ``implementation="gemm"`` those of `credax.networks` are matrix products: others are left.
+    """
     example = jax.ShapeDtypeStruct((1, *data.x.shape[1:]), data.x.dtype)
     variables = jax.eval_shape(problem.init, jax.random.key(0), example)
     prepared = jax.eval_shape(problem.prepare_inputs, example)
-    with using_implementation("native"):
+    with using_implementation(implementation):
         program = jax.make_jaxpr(lambda v, x: problem.outputs(v, x)[0])(variables, prepared)
     return str(program).count("conv_general_dilated[")
 

@@ -52,25 +52,43 @@ class Unroll(eqx.Module):
     def __call__(self, function, own, shared):
         """A Python loop, stacked."""
         count = len(jax.tree.leaves(own)[0])
-        results = [function(_member(own, i), shared) for i in range(count)]
-        return jax.tree.map(lambda *leaves: jnp.stack(leaves), *results)
+        return _stacked([function(_member(own, i), shared) for i in range(count)])
 
-    def in_turn(self, function, own, late, at_once: int = 2):
-        """``function(own, late)`` with ``late`` of a member kept back until earlier ones are done.
+    def in_turn(self, functions, late, at_once: int = 1):
+        """``functions[i](late[i])``, each ``late`` kept back until earlier members are done.
 
-        What depends on ``own`` alone may be computed at any time, and shared with other parts of
-        the program; what depends on ``late`` is in memory for about ``at_once`` members only. The
-        compiler would else run all members side by side.
+        What a function computes without ``late`` may be computed at any time, and shared with other
+        parts of the program; what depends on it is in memory for about ``at_once`` members only.
+        The compiler would else run all members side by side.
         """
-        count = len(jax.tree.leaves(own)[0])
         results = []
-        for i in range(count):
+        for i, function in enumerate(functions):
             mine = _member(late, i)
             if i >= at_once:
                 one = _one_after(results[i - at_once])
                 mine = jax.tree.map(lambda leaf, one=one: leaf * one.astype(leaf.dtype), mine)
-            results.append(function(_member(own, i), mine))
-        return jax.tree.map(lambda *leaves: jnp.stack(leaves), *results)
+            results.append(function(mine))
+        return _stacked(results)
+
+    def vjp(self, function, params, rest):
+        """Values and auxiliaries of ``function(params, rest)``, and a pullback that takes turns."""
+        count = len(jax.tree.leaves(params)[0])
+        each = []
+        for i in range(count):
+            own = _member(rest, i)
+            one = lambda params, own=own: function(params, own)  # noqa: E731
+            each.append(jax.vjp(one, _member(params, i), has_aux=True))
+        values, pulls, auxiliaries = zip(*each, strict=True)
+
+        def pullback(cotangents):
+            back = [lambda late, pull=pull: pull(late)[0] for pull in pulls]
+            return self.in_turn(back, cotangents)
+
+        return _stacked(values), pullback, _stacked(auxiliaries)
+
+
+def _stacked(results) -> Any:
+    return jax.tree.map(lambda *leaves: jnp.stack(leaves), *results)
 
 
 def _member(tree: Any, index: int) -> Any:
