@@ -2,13 +2,17 @@
 
 from pathlib import Path
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from credax.methods.forces import GradientKernel, cosine_penalty, gradient_force
+from credax.methods import forces
+from credax.methods.forces import GradientKernel, cosine_penalty
 from credax.methods.lengthscale import Dense, Factored, Identity
+
+gradient_force = eqx.filter_jit(forces.gradient_force)
 
 GOLDEN = np.load(Path(__file__).parent.parent / "golden" / "forde_repulsion.npz")
 CASES = ["M5_B7_D12", "M4_B3_D6", "M2_B4_D4", "M3_B1_D5"]

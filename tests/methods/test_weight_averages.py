@@ -217,6 +217,7 @@ def test_noise_that_makes_the_posterior_stationary_gives_its_predictive():
     assert center == pytest.approx(2.147075366, abs=4 * centers)
 
 
+@pytest.mark.slow
 def test_scale_zero_is_the_average(blobs):
     """SW-7: every draw is the mean, which SWA with the same captures has."""
     problem = cx.Problem(cx.networks.MLP((4,), outputs=3), cx.Categorical())
@@ -230,6 +231,7 @@ def test_scale_zero_is_the_average(blobs):
         np.testing.assert_allclose(a, np.broadcast_to(b, a.shape), rtol=1e-6, atol=1e-7)
 
 
+@pytest.mark.slow
 def test_around_members_goes_on_from_them(blobs):
     """With a rate of nearly nothing the Gaussians stay where the members are, in their order."""
     problem = cx.Problem(cx.networks.MLP((4,), outputs=3), cx.Categorical())
@@ -245,6 +247,7 @@ def test_around_members_goes_on_from_them(blobs):
         np.testing.assert_allclose(mean, member, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_draws_of_a_normalised_network_have_their_own_statistics(blobs):
     network = cx.networks.MLP((4,), outputs=3, norm="batch")
     problem, split = cx.Problem(network, cx.Categorical()), Split(*blobs)

@@ -50,7 +50,13 @@ def every_derivative(implementation, x, kernel, bias, dx, dkernel, stride, paddi
     }
 
 
-@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pytest.mark.parametrize(
+    "shape",
+    [
+        pytest.param(s, marks=[pytest.mark.slow] if n > 2 else [], id=str(s))
+        for n, s in enumerate(SHAPES)
+    ],
+)
 def test_all_derivatives_agree_with_native(float64, shape):
     height, width, inputs, outputs, window, stride, padding = shape
     keys = jax.random.split(jax.random.key(0), 5)

@@ -38,8 +38,9 @@ def test_a_network_keeps_its_promises(name):
     network, size = SMALL[name], 16
     x = jax.random.normal(KEY, (4, size, size, 1))
     keys = jax.random.split(KEY, 2)
-    variables = network.init(keys[0], jax.ShapeDtypeStruct((1, size, size, 1), x.dtype))
-    both = jax.vmap(lambda key: network.init(key, x))(keys)
+    example = jax.ShapeDtypeStruct((1, size, size, 1), x.dtype)
+    variables = jax.jit(lambda key: network.init(key, example))(keys[0])
+    both = jax.jit(jax.vmap(lambda key: network.init(key, x)))(keys)
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b[0]), variables, both)
     assert isinstance(network, Network)
     assert network == SMALL[name]
@@ -107,7 +108,7 @@ def test_preactivated_resnet18_has_no_norm_on_shortcuts_but_a_last_one():
 def test_zero_head_gives_zero_outputs(name):
     x = jax.random.normal(KEY, (2, 16, 16, 1))
     network = networks.build(name, 4, zero_head=True)
-    outputs, _ = network.apply(network.init(KEY, x), x)
+    outputs = jax.jit(lambda x: network.apply(network.init(KEY, x), x)[0])(x)
     np.testing.assert_array_equal(outputs, 0)
 
 

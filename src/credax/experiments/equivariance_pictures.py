@@ -102,10 +102,10 @@ def study(
             problem = Problem(
                 network, bench.scale.likelihood, weight_decay=bench.scale.weight_decay
             )
-            training, upright = bench.scale.training, arm.name in ("plain", "group-cnn")
-            split = train if upright else groups.full_orbit(train, turns)
-            if arm.name == "group-cnn":
-                # Its orbits are built in; it takes the steps that quarter turns would give it.
+            training = bench.scale.training
+            split = groups.full_orbit(train, turns) if arm.name == "ensemble" else train
+            if arm.name in ("group-cnn", "canonicalised"):
+                # Orbits are built in; they take the steps that quarter turns would give them.
                 training = training.replace(epochs=4 * training.epochs)
             posterior = fit(
                 problem,
