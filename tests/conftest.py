@@ -43,6 +43,8 @@ _SLOW = (
     "docs/test_pages",
     "experiments/",
     "groups/test_symmetrise",
+    "methods/test_calibrated",
+    "methods/test_cyclical",
     "methods/test_function",
     "methods/test_hamiltonian",
     "infinite/test_emergent",

@@ -47,6 +47,16 @@ def test_learned_noise_starts_where_asked_and_lies_outside_the_prior():
     assert "noise" not in problem.weights(variables.params)
 
 
+@pytest.mark.parametrize("likelihood", [Gaussian(), HeteroscedasticGaussian()])
+def test_no_variance_falls_below_the_floor(likelihood):
+    """R26: a network that is never wrong on its rows may not claim a variance of zero."""
+    outputs = jnp.array([[0.5, -1e4]])
+    assert likelihood.log_prob(outputs, jnp.array([0.5])) < 0.5 * np.log(1e6)
+    assert np.isfinite(likelihood.log_prob(outputs, jnp.array([0.51]))).all()
+    np.testing.assert_allclose(likelihood.predict(outputs[None]).aleatoric, 1e-6, rtol=1e-5)
+    assert Gaussian().noise == "learned"
+
+
 def test_learned_noise_finds_the_closed_form_maximum():
     # y = N(0, 2²) and a network frozen at zero: the best variance is mean(y²).
     y = jnp.asarray(rng.normal(size=200) * 2, jnp.float32)

@@ -7,6 +7,7 @@ import pytest
 from laplace_cases import surround
 
 import credax as cx
+from credax.methods import laplace_curvature
 from credax.methods.lanczos import leading_eigenpairs
 from credax.methods.laplace_curvature import (
     curvature_product,
@@ -14,6 +15,7 @@ from credax.methods.laplace_curvature import (
     kronecker_sums,
     rows_at_once,
 )
+from credax.methods.laplace_fit import curvature_blocks
 from credax.methods.laplace_likelihood import curvature_root, row_outputs
 from credax.methods.laplace_plan import make_plan
 from credax.methods.laplace_subset import Subset, named
@@ -270,6 +272,30 @@ def test_linearised_draws_have_the_linearised_covariance():
     products = values[:, :, None] * values[:, None, :]
     error = products.std(0) / np.sqrt(len(values))
     assert np.all(np.abs(products.mean(0) - expected) < 4 * error)
+
+
+@pytest.mark.parametrize("structure", ["diagonal", "full"])
+def test_a_fit_never_holds_the_jacobians_of_all_rows(structure, monkeypatch):
+    """R27: with room for five rows' Jacobians, all blocks have five, and add up to the whole."""
+    problem, variables, _ = mlp_case()
+    x = np.random.default_rng(4).normal(size=(40, 4))
+    data = cx.Split(x, np.arange(40) % 3)
+    seen, inner = [], laplace_curvature._dense
+
+    def watched(problem, variables, subset, part, sizes):
+        seen.append(len(part.x))
+        return inner(problem, variables, subset, part, sizes)
+
+    monkeypatch.setattr(laplace_curvature, "_dense", watched)
+    plan = make_plan(problem, variables, x, structure=structure, subset="all")
+    room = 5.5 * plan.bytes_a_row(8) / 0.25e9
+    blocks = [
+        curvature_blocks(problem, variables, data, plan, rank=1, memory=memory)
+        for memory in (room, 1.0)
+    ]
+    assert seen == [5] * 8 + [40]
+    for few, many in zip(*(jax.tree.leaves(each) for each in blocks), strict=True):
+        np.testing.assert_allclose(few, many, rtol=1e-10, atol=1e-12)
 
 
 def test_rows_at_once_bound_the_memory():

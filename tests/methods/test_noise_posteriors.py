@@ -175,7 +175,7 @@ def test_a_network_with_nothing_to_drop_is_refused(blobs):
         lambda key, x: jnp.zeros(3), lambda p, x: jnp.zeros((len(x), 3), x.dtype) + p
     )
     problem = cx.Problem(shift, cx.Categorical())
-    with pytest.raises(InputError, match="there is nothing to drop"):
+    with pytest.raises(InputError, match="there is nothing to drop; use one with dense"):
         cx.MCDropout().dynamics(problem, Split(*blobs), TRAINING)
 
 
@@ -213,8 +213,18 @@ def test_the_spread_falls_with_the_batch(blobs):
         np.testing.assert_allclose(found / exact, 1, atol=4 * np.sqrt(2 / 400))
 
 
-def test_pictures_and_several_posteriors(blobs):
-    """MB-2, MB-4, R8: statistics of convolutions; two posteriors do not know each other."""
+def test_several_posteriors_do_not_know_each_other(blobs):
+    """MB-2, R8: a list of layers that records share would hand the first one's members on."""
+    first, second = (normalised(blobs, samples=2, batch_size=10) for _ in range(2))
+    for a, b in zip(
+        jax.tree.leaves(first.variables), jax.tree.leaves(second.variables), strict=True
+    ):
+        assert len(a) == len(b) == 2
+        np.testing.assert_array_equal(a, b)
+
+
+def test_pictures(blobs):
+    """MB-4: statistics of convolutions; a later fit changes nothing."""
     rng = np.random.default_rng(0)
     x, y = rng.normal(size=(24, 8, 8, 1)).astype(np.float32), np.arange(24) % 2
     network = Sequential((Conv(4), BatchNorm(), Activation("relu"), Flatten(), Dense(2)))

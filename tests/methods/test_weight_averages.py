@@ -38,8 +38,8 @@ def dense(law):
     return np.asarray(law.covariance())
 
 
-def test_swa_by_hand():
-    """O-SWA: w_hat = 0, iterates 1, 2, 3: 1.5 with w_hat counted, 2 without (R19)."""
+def count_steps(method):
+    """A fit of three steps in which the only weight goes from 0 to 1, 2 and 3."""
     weights = {"w": jnp.zeros((1, 1))}
     count = cx.FunctionNetwork(lambda key, x: weights, lambda p, x: p["w"] * jnp.ones((len(x), 1)))
     # The loss (y - w)²/(2σ²) falls by a step of exactly one: y is far away, the gradient -1.
@@ -47,10 +47,30 @@ def test_swa_by_hand():
     split = Split(np.zeros((1, 1), np.float32), np.full(1, 1e6, np.float32))
     training = cx.Training(epochs=3, batch_size=1, learning_rate=1.0, momentum=0.0)
     training = training.replace(schedule="constant")
+    return cx.fit(problem, method, split, training=training, progress=False)
+
+
+def test_swa_by_hand():
+    """O-SWA: w_hat = 0, iterates 1, 2, 3: 1.5 with w_hat counted, 2 without (R19)."""
     for include, mean in ((True, 1.5), (False, 2.0)):
-        method = cx.SWA(start=0, include_initial=include, averaging_rate=None)
-        posterior = cx.fit(problem, method, split, training=training, progress=False)
+        posterior = count_steps(cx.SWA(start=0, include_initial=include, averaging_rate=None))
         assert float(posterior.variables.params["w"][0, 0, 0]) == pytest.approx(mean, rel=1e-5)
+
+
+def test_the_defaults_are_the_papers_equation():
+    """Iterates 1, 2, 3: (2/3 + 1)/2 by eq. 6; scale 1 would double it (R2), deviations from the
+    running mean give (2/3 + 5/8)/2 (R19)."""
+    law = count_steps(cx.SWAG(start=0, averaging_rate=None)).mode(0)
+    assert float(law.mean["w"][0, 0]) == pytest.approx(2, rel=1e-5)
+    assert dense(law)[0, 0] == pytest.approx(5 / 6, rel=1e-4)
+
+
+def test_a_small_variance_far_from_zero_survives_single_precision():
+    """Weights near 1000 that move by 0.01: a difference of squares has an error of 0.06 in 1e-4."""
+    draws = (1000 + 0.01 * np.random.default_rng(0).normal(size=(50, 4))).astype(np.float32)
+    moments = collect(draws)
+    found = np.concatenate([np.asarray(moments.m2[name]) for name in "ab"]) / 50
+    np.testing.assert_allclose(found, draws.astype(float).var(0), rtol=0.05)
 
 
 def test_swag_by_hand(float64):

@@ -45,7 +45,7 @@ class Waiting(eqx.Module):
     shared_batches: bool = True
 
     coupled = False
-    validated = False
+    scored = False
 
     def init(self, key, x):
         """A member's noise."""

@@ -156,12 +156,12 @@ class Laplace(Modes):
 
     @property
     def needs_validation(self) -> bool:
-        """Whether `fit` must have validation rows."""
+        """Whether the prior precision is that of validation rows (`TunedOnValidation`)."""
         return self.prior_precision == "validation"
 
-    def validated(self, posterior: LaplacePosterior, rows: Split) -> LaplacePosterior:
-        """With the prior precision that predicts validation rows best, if that is wanted."""
-        return tune_on(posterior, rows.x, rows.y) if self.needs_validation else posterior
+    def tuned(self, posterior: LaplacePosterior, validation: Split) -> LaplacePosterior:
+        """The same curvature under the prior precision that predicts validation rows best."""
+        return tune_on(posterior, validation.x, validation.y)
 
     def load(self, path, problem: Problem) -> LaplacePosterior:
         """Read networks and curvature back."""

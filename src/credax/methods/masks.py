@@ -90,7 +90,8 @@ def inserted_masks(problem: Problem, x: Any, rate: float) -> Inserted:
         structure = traced()
     if not kernels(structure):
         raise InputError(
-            "the network multiplies no parameter with its activations, so there is nothing to drop"
+            "the network multiplies no parameter with its activations: there is nothing to drop; "
+            "use one with dense or convolution layers, or another method"
         )
     return Inserted(structure, rate)
 

@@ -17,8 +17,9 @@ from credax.training.dynamics import Dynamics
 class Method(Protocol):
     """A record of hyper-parameters: a frozen dataclass, so that it is also flags and JSON.
 
-    A method that decides part of the training itself (a snapshot ensemble its cyclic rate, HMC its
-    full batch) also has ``settings(training, num_data) -> Training``, which `fit` asks first.
+    Beside this a method may have ``settings``, to decide part of the training itself
+    (`credax.training.hooks.SetsTraining`), and ``needs_validation`` with ``tuned``, to be tuned on
+    rows held out when the training has ended (`credax.training.hooks.TunedOnValidation`).
     """
 
     name: ClassVar[str]

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from credax.quality.reference import against_reference as against_reference
     from credax.quality.resampling import Bootstrap as Bootstrap
     from credax.quality.resampling import EqualSizes as EqualSizes
+    from credax.quality.stationary import stationary_covariance as stationary_covariance
     from credax.quality.weight_pairs import pairwise_kernel_alignment as pairwise_kernel_alignment
     from credax.quality.weight_pairs import pairwise_weight_cosine as pairwise_weight_cosine
     from credax.quality.weight_pairs import pairwise_weight_distance as pairwise_weight_distance
@@ -87,6 +88,7 @@ _WHERE = {
     "Association": "pairs",
     "PairMatrix": "pairs",
     "association": "pairs",
+    "stationary_covariance": "stationary",
     "pairwise_kernel_alignment": "weight_pairs",
     "pairwise_weight_cosine": "weight_pairs",
     "pairwise_weight_distance": "weight_pairs",

@@ -23,7 +23,8 @@ class Dynamics(Protocol):
 
     An object of this kind is a pytree: the arrays it holds are arguments of the compiled program,
     never constants in it. A replica is one member (deep ensembles), one mode (SWAG, Laplace) or a
-    whole population whose members see each other (repulsive ensembles).
+    whole population whose members see each other (repulsive ensembles). One whose members cannot
+    be scored on validation rows before the end (infinite width) says ``scored = False``.
     """
 
     replicas: int

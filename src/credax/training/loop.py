@@ -5,7 +5,7 @@ import resource
 import time
 import warnings
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -19,6 +19,7 @@ from credax.training.augment import check_augmentations
 from credax.training.config import Training
 from credax.training.describe import default_settings, describe_run
 from credax.training.engine import build_program
+from credax.training.hooks import check_validation, settings_of, tuned_posterior
 from credax.training.members import Shard, on_host
 from credax.training.observer import Observer
 from credax.training.program import (
@@ -67,25 +68,19 @@ def fit(
         data: training rows, raw; their units become the problem's.
         key: a seed or a typed key; member ``i`` uses ``fold_in(key, i)``.
         training: epochs, batch size, optimiser and the rest.
-        validation: rows for early stopping and ``keep_best``; never trained on.
+        validation: rows for early stopping, ``keep_best`` and methods tuned on them; never trained
+            on.
         folder: keep the run there; the same call resumes it, and a finished run is only read.
         config: what to write to the folder's ``config.json`` beside what is known here.
         progress: a bar on a terminal by default; ``True``, ``False`` or one's own reporter.
         mesh: devices with axes ``("members", "data")`` for ``training.strategy == "shard"``.
         observer: shown the members every so many steps, such as `credax.quality.KendallTracker`.
     """
-    settings = getattr(method, "settings", lambda training, num_data: training)
-    training = cast(Training, settings(training or Training(), len(data)))
+    training = settings_of(method, training or Training(), len(data))
     problem = problem.with_units(data.inputs, data.targets)
     problem.check(data.x, data.y)
     check_augmentations(training.augment, tuple(data.x.shape[1:]))
-    needed = getattr(method, "needs_validation", False)
-    if validation is None and (training.patience or training.keep_best or needed):
-        what = "the method is to be tuned" if needed else "patience or keep_best is set"
-        raise InputError(
-            f"{what} and there are no validation rows; give validation=..., "
-            "or on the command line --validation 0.1"
-        )
+    check_validation(method, training, validation)
     key = jax.random.key(key) if isinstance(key, int) else key
     training.steps_per_epoch(len(data))
     dynamics = method.dynamics(problem, data, training)
@@ -113,9 +108,9 @@ class _Loop:
         self.folder: RunFolder | None = run
         self.reporter: Reporter = reporter
         self.observer: Observer | None = observer
-        # Members without parameters (infinite width) cannot be judged along the way.
-        judged = validation if getattr(program.dynamics, "validated", True) else None
-        self.validation = Validation.start(program, judged)
+        self.held_out: Split | None = validation
+        scored = validation if getattr(program.dynamics, "scored", True) else None
+        self.validation = Validation.start(program, scored)
         self.step = 0
         self.seconds = 0.0
         self.compiling = 0.0
@@ -276,9 +271,7 @@ class _Loop:
         posterior = self.method.posterior(
             program.problem, program.dynamics, on_host(carry.states), variables, alive, self.data
         )
-        if self.validation.rows is not None:
-            tuned = getattr(self.method, "validated", lambda posterior, rows: posterior)
-            posterior = tuned(posterior, self.validation.rows)
+        posterior = tuned_posterior(self.method, posterior, self.held_out)
         if self.folder is not None and self.folder.writes:
             posterior.save(self.folder.members)
             peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024

@@ -1,0 +1,71 @@
+"""What a method may have beside `dynamics`, `posterior` and `load`; `fit` asks for it here only."""
+
+from typing import Any, Protocol, runtime_checkable
+
+from credax.data.dataset import Split
+from credax.errors import InputError
+from credax.posterior import Posterior
+from credax.training.config import Training
+
+
+@runtime_checkable
+class SetsTraining(Protocol):
+    """A method that decides part of the training itself.
+
+    A snapshot ensemble has its cyclic rate, HMC its full batch; `fit` asks before anything else.
+    """
+
+    def settings(self, training: Training, num_data: int) -> Training:
+        """The training as this method wants it."""
+        ...
+
+
+@runtime_checkable
+class TunedOnValidation(Protocol):
+    """A method whose posterior can be tuned on rows held out, once the training has ended.
+
+    Laplace may choose its prior precision so. Without validation rows `fit` refuses before it
+    trains; what is tuned is what is saved, so that a finished run is only read.
+    """
+
+    @property
+    def needs_validation(self) -> bool:
+        """Whether this record asks for it."""
+        ...
+
+    def tuned(self, posterior: Any, validation: Split) -> Posterior:
+        """The posterior tuned on raw rows that were not trained on."""
+        ...
+
+
+def settings_of(method: Any, training: Training, num_data: int) -> Training:
+    """The training as the method wants it: as it is, for most."""
+    return method.settings(training, num_data) if isinstance(method, SetsTraining) else training
+
+
+def wants_tuning(method: Any) -> bool:
+    """Whether the method's posterior is to be tuned on validation rows."""
+    return isinstance(method, TunedOnValidation) and method.needs_validation
+
+
+def check_validation(method: Any, training: Training, validation: Split | None) -> None:
+    """Raise one sentence if rows are held out for something and there are none."""
+    if validation is not None and len(validation):
+        return
+    if wants_tuning(method):
+        what = f"{method.title} is to be tuned on validation rows"
+    elif training.patience or training.keep_best:
+        what = "patience or keep_best is set"
+    else:
+        return
+    raise InputError(
+        f"{what} and there are no validation rows; give validation=..., "
+        "or on the command line --validation 0.1"
+    )
+
+
+def tuned_posterior(method: Any, posterior: Posterior, validation: Split | None) -> Posterior:
+    """The posterior as it is kept: tuned on validation rows where the method asks for it."""
+    if validation is None or not wants_tuning(method):
+        return posterior
+    return method.tuned(posterior, validation)

@@ -1,0 +1,290 @@
+"""Defects of public code put into a copy of ours: each one's test must fail there.
+
+    python tests/methods/defects.py [names ...]
+
+The ids R1, R2, ... are those of the project's list of defects seen in public code; the page
+`docs/methods/defects.md` says where each was seen and what the defective version gave.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).resolve().parents[2]
+SOURCE = ROOT / "src" / "credax"
+
+
+class Edit(NamedTuple):
+    """One place of the source, and what a defective version has there."""
+
+    file: str
+    ours: str
+    theirs: str
+
+
+class Defect(NamedTuple):
+    """A defective version, and the test that must fail for it."""
+
+    id: str
+    edits: tuple[Edit, ...]
+    test: str
+
+
+SWAG, LAWS, COLLECTING = "methods/swag.py", "laws.py", "training/collecting.py"
+SAMPLING, STATISTICS = "methods/sampling.py", "batch_statistics.py"
+AVERAGES = "methods/test_weight_averages.py::test_"
+SAMPLERS = "methods/test_stochastic_samplers.py::test_"
+CYCLES = "methods/test_cyclical_sampler.py::test_"
+LAPLACE = "methods/test_laplace_exact.py::test_"
+BATCHES = "core/test_batch_statistics.py::test_"
+
+WELFORD = "lambda s, d, p, m: s + jnp.where(due, d * (p - m), 0), m2, gap,"
+SQUARES = "lambda s, o, p, m: jnp.where(due, s + (n - 1) * o**2 + p**2 - n * m**2, s), m2, mean,"
+
+DEFECTS = {
+    "swag-scale-is-a-deviation": Defect(
+        "R1",
+        (
+            Edit(SWAG, "return jnp.sqrt(scale) * jnp.sqrt(", "return scale * jnp.sqrt("),
+            Edit(SWAG, "jnp.sqrt(scale / jnp.maximum", "scale * jnp.sqrt(1 / jnp.maximum"),
+        ),
+        AVERAGES + "swag_by_hand",
+    ),
+    "swag-divides-by-the-rank": Defect(
+        "R1",
+        (Edit(SWAG, "jnp.maximum(stored - 1, 1)", "(len(ring) - 1)"),),
+        AVERAGES + "fewer_columns_than_rank_use_their_own_number",
+    ),
+    "density-takes-a-variance-as-deviation": Defect(
+        "R1",
+        (Edit(LAWS, "_flat()\n        gap", "_flat()\n        std = std**2\n        gap"),),
+        AVERAGES + "a_law_without_columns_is_diagonal",
+    ),
+    "density-without-its-half": Defect(
+        "R1",
+        (Edit(LAWS, "return -0.5 * (squared", "return -1.0 * (squared"),),
+        AVERAGES + "the_density_integrates_to_one_and_is_scipys",
+    ),
+    "swag-draws-columns-array-by-array": Defect(
+        "R2",
+        (
+            Edit(
+                LAWS,
+                "jnp.tensordot(z, c, 1)",
+                "jnp.tensordot(jax.random.normal(jax.random.fold_in(k, 1), z.shape), c, 1)",
+            ),
+        ),
+        AVERAGES + "draws_have_the_analytic_covariance",
+    ),
+    "swag-doubles-the-variance": Defect(
+        "R2",
+        (Edit(SWAG, "scale: float = 0.5", "scale: float = 1.0"),),
+        AVERAGES + "the_defaults_are_the_papers_equation",
+    ),
+    "swag-subtracts-squares": Defect(
+        "3.4",
+        (Edit(COLLECTING, WELFORD, SQUARES),),
+        AVERAGES + "a_small_variance_far_from_zero_survives_single_precision",
+    ),
+    "swag-takes-running-deviations": Defect(
+        "R19",
+        (Edit(SWAG, '"running"] = "final"', '"running"] = "running"'),),
+        AVERAGES + "the_defaults_are_the_papers_equation",
+    ),
+    "swa-replaces-its-start": Defect(
+        "R19",
+        (Edit("methods/swa.py", "[first, *captures] if self.include_initial", "captures if True"),),
+        AVERAGES + "swa_by_hand",
+    ),
+    "sampler-forgets-the-rows": Defect(
+        "R3",
+        (Edit("training/langevin.py", "/ (self.descent.num_data * rate))", "/ rate) * 0.01"),),
+        SAMPLERS + "variance_on_a_gaussian",
+    ),
+    "burn-in-counts-arrays": Defect(
+        "R4",
+        (
+            Edit(
+                COLLECTING,
+                "return CollectingState(inner, collected, state.steps + 1, state.seed)",
+                "many = len(jax.tree.leaves(self.inner.members(inner).params))\n"
+                "        return CollectingState(inner, collected, state.steps + many, state.seed)",
+            ),
+        ),
+        SAMPLERS + "samples_are_taken_after_their_steps",
+    ),
+    "sampler-divides-by-the-rows-twice": Defect(
+        "R23",
+        (Edit(SAMPLING, "(descent, self.temperature,", "(descent, self.temperature / len(data),"),),
+        CYCLES + "cycles_sample_the_posterior",
+    ),
+    "cycles-by-whole-division": Defect(
+        "R23",
+        (
+            Edit(
+                "methods/cyclical_sgmcmc.py",
+                "ceil(steps / self.cycles)",
+                "floor(steps / self.cycles)",
+            ),
+        ),
+        CYCLES + "cycles_of_uneven_length",
+    ),
+    "batch-statistics-unsaid": Defect(
+        "R23",
+        (Edit(SAMPLING, 'changed.append("batch', 'str("batch'),),
+        SAMPLERS + "batch_statistics_and_augmentation_are_said",
+    ),
+    "kl-averaged-over-arrays": Defect(
+        "R9",
+        (
+            Edit(
+                "methods/variational.py",
+                "return 0.5 * precision * law.second_moment() - constant - law.entropy()",
+                "total = 0.5 * precision * law.second_moment() - constant - law.entropy()\n"
+                "    return total / len(jax.tree.leaves(law.mean))",
+            ),
+        ),
+        "methods/test_variational.py::test_the_bound_does_not_depend_on_the_leaves",
+    ),
+    "log-q-with-a-spurious-half": Defect(
+        "R9",
+        (Edit(LAWS, "+ std.size * _LOG_2PI)", "+ std.size * (1 + _LOG_2PI))"),),
+        "methods/test_variational.py::test_the_kl_is_its_monte_carlo_value",
+    ),
+    "flipout-with-real-signs": Defect(
+        "R10",
+        (
+            Edit(
+                "methods/local_noise.py",
+                "return jnp.where(jax.random.bernoulli(key, 0.5, (size,)), 1, -1).astype(dtype)",
+                "return 2 * jax.random.uniform(key, (size,), dtype, 0, 2) - 1",
+            ),
+        ),
+        "methods/test_local_noise.py::test_the_law_of_one_row",
+    ),
+    "batch-variances-averaged": Defect(
+        "R15",
+        (Edit(STATISTICS, " + shift**2 * (first.rows * second.rows / count)", ""),),
+        BATCHES + "one_layer_is_exact_for_any_batching",
+    ),
+    "batches-weighed-alike": Defect(
+        "R15",
+        (
+            Edit(STATISTICS, "+ shift * (second.rows / count)", "+ shift / 2"),
+            Edit(
+                STATISTICS,
+                "first.m2 + second.m2 + shift**2 * (first.rows * second.rows / count)",
+                "count / 2 * (first.m2 / first.rows + second.m2 / second.rows)",
+            ),
+        ),
+        BATCHES + "one_layer_is_exact_for_any_batching",
+    ),
+    "dropout-wakes-batch-norm": Defect(
+        "dropout",
+        (
+            Edit(
+                "methods/masks.py",
+                "with using_phase(settled=None):\n                return",
+                "with using_phase():\n                return",
+            ),
+        ),
+        "methods/test_noise_posteriors.py::test_batch_statistics_are_at_rest",
+    ),
+    "batch-norm-shares-a-list": Defect(
+        "R8",
+        (
+            Edit("methods/mc_batch_norm.py", "members = []", "members = _MEMBERS"),
+            Edit(
+                "methods/mc_batch_norm.py",
+                "\n\n@dataclass(frozen=True)",
+                "\n_MEMBERS = []\n\n\n@dataclass(frozen=True)",
+            ),
+        ),
+        "methods/test_noise_posteriors.py::test_several_posteriors_do_not_know_each_other",
+    ),
+    "snapshots-spaced-from-zero": Defect(
+        "R20",
+        (Edit("methods/snapshot_ensemble.py", "math.ceil((steps - first) /", "math.ceil(steps /"),),
+        "methods/test_snapshots.py::test_number_and_times_of_snapshots",
+    ),
+    "jacobians-of-all-rows": Defect(
+        "R27",
+        (
+            Edit(
+                "methods/laplace_fit.py",
+                "rows = rows_at_once(plan.bytes_a_row(itemsize), memory)",
+                "rows = len(data)",
+            ),
+        ),
+        "methods/test_laplace_curvature.py::test_a_fit_never_holds_the_jacobians_of_all_rows",
+    ),
+    "bias-in-a-block-of-its-own": Defect(
+        "R28",
+        (Edit("methods/laplace_plan.py", "if joint and read.bias in names", "if False"),),
+        LAPLACE + "conjugate_regression_is_exact",
+    ),
+    "curvature-averaged-over-rows": Defect(
+        "4.3",
+        (
+            Edit(
+                "methods/laplace_curvature.py",
+                "    return _summed(each)\n",
+                "    return [total / len(data) for total in _summed(each)]\n",
+            ),
+        ),
+        LAPLACE + "conjugate_regression_is_exact",
+    ),
+    "noise-without-a-floor": Defect(
+        "R26",
+        (Edit("likelihood.py", "VARIANCE_FLOOR = 1e-6", "VARIANCE_FLOOR = 0.0"),),
+        "core/test_likelihood.py::test_no_variance_falls_below_the_floor",
+    ),
+}
+
+
+def defective(defect: Defect, folder: Path) -> Path:
+    """A copy of the source with the defect in it."""
+    source = folder / "src"
+    shutil.copytree(SOURCE, source / "credax", ignore=shutil.ignore_patterns("__pycache__"))
+    for file, ours, theirs in defect.edits:
+        path = source / "credax" / file
+        text = path.read_text()
+        if text.count(ours) != 1:
+            raise SystemExit(f"{file} has {text.count(ours)} times: {ours}")
+        path.write_text(text.replace(ours, theirs))
+    return source
+
+
+def attempt(defect: Defect) -> tuple[bool, str]:
+    """Whether the test failed for the defective version, and what it said."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = str(defective(defect, Path(folder)))
+        command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--tb=short"]
+        command += ["-m", "slow or not slow", f"tests/{defect.test}"]
+        environment = {**os.environ, "PYTHONPATH": path}
+        done = subprocess.run(
+            command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False
+        )
+    # 1: tests were collected and some failed. Anything else is a mistake of this list.
+    said = re.findall(r"^(?:E  .*|FAILED .*|ERROR .*|\d+ \w+.* in .*)$", done.stdout, re.M)
+    return done.returncode == 1, "\n".join(said) or done.stdout[-2000:] + done.stderr[-2000:]
+
+
+def main() -> None:
+    """Try the named defects, or all."""
+    survivors = []
+    for name in sys.argv[1:] or DEFECTS:
+        failed, said = attempt(DEFECTS[name])
+        print(f"== {name} ({DEFECTS[name].id}): {'caught' if failed else 'NOT CAUGHT'}\n{said}\n")
+        sys.stdout.flush()
+        survivors += [] if failed else [name]
+    sys.exit(f"not caught: {', '.join(survivors)}" if survivors else 0)
+
+
+if __name__ == "__main__":
+    main()
