@@ -49,6 +49,7 @@ _SLOW = (
     "methods/test_hamiltonian",
     "infinite/test_emergent",
     "infinite/test_empirical",
+    "infinite/test_finite_width",
     "methods/test_laplace",
     "methods/test_local_noise",
     "methods/test_noise_posteriors",

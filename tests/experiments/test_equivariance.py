@@ -3,6 +3,7 @@
 import csv
 import math
 
+import numpy as np
 import pytest
 
 from credax.cli import main
@@ -26,3 +27,18 @@ def test_an_experiment_leaves_tables_figures_and_a_page(name, tmp_path, monkeypa
     assert all(math.isfinite(float(row["value"])) for row in rows)
     assert (tmp_path / "out" / "figures" / NAMES[name]).exists()
     assert (tmp_path / "out" / "report.html").exists()
+
+
+def test_the_floor_of_twins_has_no_bias():
+    """Two pairs: the product of their differences; many: the squared mean within 4.5 errors."""
+    from credax.experiments.equivariance_twins import _floor, _product
+
+    rng = np.random.default_rng(0)
+    two = rng.standard_normal((2, 5, 3))
+    assert _product(two) == pytest.approx(np.mean(np.sum(two[0] * two[1], axis=-1)))
+    shift = 0.2 * rng.standard_normal((5, 3))
+    found = _floor(shift + rng.standard_normal((400, 5, 3)))
+    wanted = np.mean(np.sum(shift**2, axis=-1))
+    assert abs(found.level - wanted) < 4.5 * found.error
+    assert abs(_floor(rng.standard_normal((400, 5, 3))).level) < 4.5 * found.error
+    assert found.error < wanted / 3  # so that a floor is told from none

@@ -204,22 +204,3 @@ def test_the_law_of_the_orbit_spread():
         assert abs(inside - 0.9) < 4.5 * (0.09 / ensembles) ** 0.5 + 0.01
     slope = np.polyfit(np.log(sizes), np.log(curve.root_expected_variance), 1)[0]
     assert slope == pytest.approx(-0.5, abs=1e-12)
-
-
-def test_cyclic_augmentation_leaves_angular_modes_that_are_multiples_only():
-    """Six points of the plane: the modulation has n periods and dies out fast for erf."""
-    points = RNG.standard_normal((6, 2))
-    y = RNG.standard_normal(6)
-    angles = 2 * np.pi * np.arange(240) / 240
-    circle = 1.3 * np.stack([np.cos(angles), np.sin(angles)], -1)
-    sizes = []
-    for order in (4, 8, 16):
-        turns = groups.plane_rotations(order)
-        averaged = groups.GroupAveraged(dense(infinite.Erf(), 0.5, 1.5), turns)
-        mean = infinite.EnsembleDynamics(averaged, points, y).mean(circle, 3.0)[:, 0]
-        modes = np.abs(np.fft.rfft(mean - mean.mean()))
-        other = np.arange(len(modes)) % order != 0
-        assert modes[other].max() < 1e-10 * len(modes)
-        sizes.append(mean.std())
-    assert sizes[0] > sizes[1] > sizes[2]
-    assert sizes[2] < 0.2 * sizes[0]

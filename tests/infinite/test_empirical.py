@@ -1,5 +1,7 @@
 """Finite-width kernels: recorded values, three routes, blocks, and the way to infinite width."""
 
+from functools import partial
+
 import infinite_cases
 import jax
 import jax.numpy as jnp
@@ -56,6 +58,8 @@ def test_finite_networks_and_their_kernels_equal_the_recorded_ones(case, float64
     close(full, "ntk_full_12")
     other = infinite.empirical_ntk(net, start, x1, x2, method="vector_products")
     np.testing.assert_allclose(other, full, rtol=1e-12, atol=1e-13)
+    third = infinite.empirical_ntk(net, start, x1, x2, method="structured")
+    np.testing.assert_allclose(third, full, rtol=1e-12, atol=1e-13)
     if f"{case}/ntk_full_11" not in GOLDEN:
         return
     close(infinite.empirical_ntk(net, start, x1), "ntk_full_11")
@@ -83,6 +87,34 @@ def test_blocks_products_and_slices_agree():
     with pytest.raises(InputError, match="memory_limit"):
         infinite.empirical_ntk(net, start, x, memory_limit=10)
     assert not jax.config.jax_enable_x64
+
+
+def test_structured_kernels_of_every_layer(float64):
+    """Strides, masks, pooling, norms, shortcuts, dense layers at positions, both scalings."""
+    x = np.random.default_rng(0).standard_normal((3, 5, 5, 2))
+    relu, mask = infinite.ReLU(), ((0, 1, 0), (1, 1, 1), (0, 1, 0))
+    for scaling in ("ntk", "standard"):
+        conv = partial(infinite.Conv, 3, bias_std=0.2, parameterisation=scaling)
+        dense = partial(infinite.Dense, weight_std=1.3, bias_std=0.2, parameterisation=scaling)
+        net = infinite.serial(
+            conv(stride=2),
+            infinite.residual(relu, conv(padding="circular", support=mask)),
+            infinite.LayerNorm(1e-3),
+            infinite.Erf(),
+            dense(4),
+            relu,
+            infinite.AveragePool(),
+            infinite.Flatten(),
+            infinite.parallel_sum(dense(3), infinite.serial(dense(5), relu, dense(3))),
+        )
+        start = net.init(jax.random.key(0), jnp.asarray(x))
+        full = infinite.empirical_ntk(net, start, x)
+        found = infinite.empirical_ntk(net, start, x, method="structured")
+        np.testing.assert_allclose(found, full, rtol=1e-11, atol=1e-12)
+        blocks = infinite.empirical_ntk(net, start, x, method="structured", memory_limit=30_000)
+        np.testing.assert_allclose(blocks, full, rtol=1e-11, atol=1e-12)
+    with pytest.raises(InputError, match=r"made by infinite\.serial"):
+        infinite.empirical_ntk(infinite.zero_output(net), start, x, method="structured")
 
 
 @pytest.mark.slow

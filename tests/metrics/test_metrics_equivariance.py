@@ -69,6 +69,11 @@ def test_outputs_that_turn():
     outputs = np.einsum("goc,mpc->mpgo", turns, start)
     np.testing.assert_allclose(eq.equivariance_error(outputs, turns), 0, atol=1e-28)
     assert (eq.equivariance_error(outputs) > 1).any()
+    size = np.mean(np.sum(start[0] ** 2, -1))
+    given = eq.equivariance_error(outputs, size=2 * size)
+    np.testing.assert_allclose(given, eq.equivariance_error(outputs) / 2, rtol=1e-12)
+    with pytest.raises(InputError, match="size is 0"):
+        eq.equivariance_error(outputs, size=0.0)
     worst = eq.equivariance_error(outputs, worst=True)
     assert (worst >= eq.equivariance_error(outputs)).all()
 

@@ -76,7 +76,14 @@ def histology(
     held = np.zeros(len(y), bool)
     for label in np.unique(y):
         rows = rng.permutation(np.flatnonzero(y == label))
-        held[rows[: round(len(rows) * test / (train + test))]] = True
+        if len(rows) < 2:
+            raise InputError(
+                f"{folder} holds {len(rows)} tile of class {CLASSES[label]}; training and test "
+                "need at least 2 of every class: unpack the whole set"
+            )
+        # Too few tiles are shared out in the same proportion, at least one to each side.
+        count = round(len(rows) * test / (train + test))
+        held[rows[: min(max(count, 1), len(rows) - 1)]] = True
     units = Standardise(float(x.mean()), float(x.std()))
     train_rows, test_rows = (Split(x[rows], y[rows], units) for rows in (~held, held))
     return Dataset("NCT-CRC-HE", train_rows, test_rows, class_names=CLASSES)

@@ -17,6 +17,7 @@ from credax.report.svg import Axis, Frame
 from credax.training import Training
 
 ANGLES = 720
+ROUNDING = 1e-11
 ORDERS = (1, 2, 4, 8, 16, 32, 64)
 ACTIVATIONS = {"relu": infinite.ReLU(), "erf": infinite.Erf(), "gelu": infinite.GELU()}
 LABELS = {"relu": "ReLU", "erf": "erf", "gelu": "GELU"}
@@ -62,22 +63,33 @@ def run(bench: Bench) -> Outcome:
     for trial in bench.trials:
         name = trial.arm.name
         bench.say(trial.arm.label)
-        metrics, spreads = {}, []
+        metrics, spreads, modes = {}, [], []
         for order in settings.orders:
             mean, mode = residual(name, order, settings.angles)
             spreads.append(float(mean.std()))
-            metrics[f"spread_c{order}"] = spreads[-1]
-            metrics[f"mode_c{order}"] = float(mode)
+            # Twelve orders of magnitude in one table: their logarithms.
+            metrics[f"log10_spread_c{order}"] = float(np.log10(spreads[-1]))
+            modes.append(mode)
         curves[trial.arm.label] = (settings.orders, spreads)
         results.append(row(trial.arm.label, trial.seed, metrics))
         first, last = settings.orders[0], settings.orders[-1]
         findings.append(
             f"{trial.arm.label}: the spread over {settings.angles} angles falls from "
-            f"{spreads[0]:.3g} (C{first}) to {spreads[-1]:.2g} (C{last})."
+            f"{spreads[0]:.3g} (C{first}) to {spreads[-1]:.2g} (C{last}); the strongest angular "
+            f"modes are {_listed(settings.orders, spreads, modes)}."
         )
     if settings.pictures:
-        curves |= pictures(settings)
+        for name, (orders, spreads) in pictures(settings).items():
+            curves[name] = (orders, spreads)
+            each = ", ".join(f"{s:.2g} (C{n})" for n, s in zip(orders, spreads, strict=True))
+            findings.append(f"{name[0].upper()}{name[1:]}: spread over 90 angles {each}.")
     return Outcome(results, figures=(_figure(curves),), findings=tuple(findings))
+
+
+def _listed(orders: tuple[int, ...], spreads: list[float], modes: list[int]) -> str:
+    """Which mode is left for each order; what is only rounding has none."""
+    kept = [(n, m) for n, s, m in zip(orders, spreads, modes, strict=True) if s > ROUNDING]
+    return ", ".join(f"{mode} (C{order})" for order, mode in kept)
 
 
 def pictures(settings: Settings) -> dict:

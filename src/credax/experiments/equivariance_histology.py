@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from credax.data import Dataset, load
-from credax.data.histology import CLASSES, histology
+from credax.data.histology import CLASSES, histology, load_histology
 from credax.data.places import root_folder
 from credax.errors import InputError
 from credax.experiments.bench import Bench
@@ -15,6 +15,10 @@ from credax.methods.deep_ensemble import DeepEnsemble
 from credax.training import Training
 
 FOLDER = "NCT-CRC-HE-100K"
+COMPANIONS = {
+    "other_patients": "CRC-VAL-HE-7K",
+    "unnormalised": "NCT-CRC-HE-100K-NONORM",
+}
 
 
 @dataclass(frozen=True)
@@ -43,11 +47,26 @@ def run(bench: Bench) -> Outcome:
     }
     if "cifar10" in settings.others and shape[1:] == (32, 32, 3):
         try:
-            pictures = load("cifar10", download=False).test.x[: settings.judged]
+            pictures = load("cifar10", bench.data_dir, download=False).test.x[: settings.judged]
             others["cifar10"] = np.asarray(pictures, np.float32)
         except InputError:
-            bench.say("cifar10 is not here: judged on noise alone")
+            bench.say("cifar10 is not here: natural pictures are left out")
+    if not bench.scale.data.synthetic:
+        others |= companions(bench, settings.judged)
     return study(bench, others)
+
+
+def companions(bench: Bench, count: int) -> dict[str, np.ndarray]:
+    """Tiles of other patients and tiles whose stain was not normalised, where they are."""
+    found = {}
+    for name, folder in COMPANIONS.items():
+        path = root_folder(bench.data_dir) / folder
+        if path.exists():
+            size, each = bench.dataset.input_shape[0], -(-count // len(CLASSES))
+            found[name] = load_histology(path, size=size, per_class=each)[0][:count]
+        else:
+            bench.say(f"{folder} is not here: {name.replace('_', ' ')} tiles are left out")
+    return found
 
 
 def _scale(data: Data, settings: Settings, members: int, epochs: int, channels, note: str) -> Scale:

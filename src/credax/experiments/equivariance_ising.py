@@ -1,6 +1,7 @@
 """Energies of spins: how far ensembles of every size are from invariant, with the exact law."""
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -19,6 +20,10 @@ from credax.report.svg import Axis, Frame
 from credax.training import Training
 
 POINTS = 64
+PLAIN, ZERO = "plain", "zero"
+NOT_AUGMENTED = "not augmented"
+MOST_CONTROLS = 128
+"""Members of the arms beside the widths: enough to see a plateau."""
 
 
 @dataclass(frozen=True)
@@ -88,15 +93,11 @@ def run(bench: Bench) -> Outcome:
     every = {name: groups.orbit(x, turns(settings)) for name, x in families(settings).items()}
     points = np.concatenate([orbit.flat for orbit in every.values()])
     results, findings, curves = [], [], {}
-    dynamics = {
-        augmented: dynamics_of(settings, split_of(settings, augmented))
-        for augmented in (True, False)
-    }
+    splits = {augmented: split_of(settings, augmented) for augmented in (True, False)}
+    laws = {augmented: dynamics_of(settings, split) for augmented, split in splits.items()}
     for trial in bench.trials:
-        arm = trial.arm
-        augmented = arm.name != "plain"
-        split = split_of(settings, augmented)
-        law = dynamics[augmented]
+        arm, augmented = trial.arm, trial.arm.name != PLAIN
+        law, split = laws[augmented], splits[augmented]
         bench.say(f"{arm.label}, seed {trial.seed}")
         found = record(
             bench.root / f"{arm.name}_{trial.seed}.npz",
@@ -108,32 +109,42 @@ def run(bench: Bench) -> Outcome:
                 batch_size=len(split), learning_rate=law.learning_rate
             ),
             points=points.astype(np.float32),
-            steps=(settings.steps,),
+            steps=(0, settings.steps),
         )
-        outputs = found.at(settings.steps)
-        metrics: dict[str, float] = {}
-        start = 0
+        cost, start = {"members": len(found.at(0)), "seconds": found.seconds}, 0
+        measured = []
         for name, orbit in every.items():
-            folded = orbit.fold(outputs[:, start : start + len(orbit.flat)])
-            start += len(orbit.flat)
-            curve = _measured(folded)
-            line = _law(law, orbit, curve.members, settings.steps)
-            ratio = np.sqrt(curve.mean) / line
-            key = name.replace(" ", "_")
-            metrics[f"spread_single_{key}"] = float(np.sqrt(curve.mean[0]))
-            metrics[f"spread_largest_{key}"] = float(np.sqrt(curve.mean[-1]))
-            metrics[f"over_law_{key}"] = float(ratio[0])
-            metrics[f"slope_{key}"] = equivariance.slope(curve) / 2
+            rows = slice(start, start + len(orbit.flat))
+            start = rows.stop
+            before, after = (orbit.fold(found.at(step)[:, rows]) for step in (0, settings.steps))
+            curve, line, metrics = _measured(after), None, {}
+            if arm.name != ZERO:
+                line = _law(law, orbit, curve.members, settings.steps)
+                metrics["over_law"] = float(np.sqrt(curve.mean[0]) / line.line[0])
+                metrics["start_over_law"] = _root(before) / _law(law, orbit, (1,), 0).line[0]
+            metrics = _alone(curve, after, orbit) | metrics
+            measured.append((curve, metrics))
             curves[arm.label, name] = (curve, line)
-            if len(curve.members) > 2:
-                stays = "a" if equivariance.plateau(curve).significant else "no"
-                findings.append(
-                    f"{arm.label}, {name}: single spread over the law {ratio[0]:.2f}, slope "
-                    f"{equivariance.slope(curve) / 2:.2f}, {stays} plateau."
-                )
-        members = len(outputs)
-        results.append(row(arm.label, trial.seed, metrics, members=members, seconds=found.seconds))
+            results.append(row(f"{arm.label}: {name}", trial.seed, metrics, **cost))
+            cost = {"members": cost["members"]}  # one training for all inputs: its time once
+        findings.append(_finding(arm.label, measured))
     return Outcome(results, figures=(_figure(curves, tuple(every)),), findings=tuple(findings))
+
+
+class Law(NamedTuple):
+    """The spread of infinitely wide ensembles for every size, and where 90 % of them lie.
+
+    Without augmentation the mean is not invariant and the band is not known.
+    """
+
+    line: np.ndarray
+    low: np.ndarray | None = None
+    high: np.ndarray | None = None
+
+
+def _root(folded: np.ndarray) -> float:
+    """Root mean square over inputs and members of a single network's orbit deviation."""
+    return float(np.sqrt(np.mean([equivariance.orbit_variance(m[None]) for m in folded])))
 
 
 def _measured(folded: np.ndarray) -> equivariance.Curve:
@@ -141,17 +152,53 @@ def _measured(folded: np.ndarray) -> equivariance.Curve:
     return equivariance.against_members(equivariance.orbit_variance, folded, sizes)
 
 
-def _law(law, orbit, sizes: tuple[int, ...], time: int) -> np.ndarray:
+def _law(law, orbit, sizes: tuple[int, ...], time: int) -> Law:
     """The law's line; without augmentation the mean's own variance stays whatever the size."""
     curve = law.spread_curve(orbit.points, sizes, t=time)
     mean = orbit.fold(law.mean(orbit.flat, time))[None]
     stays = float(equivariance.orbit_variance(mean).mean())
-    return np.sqrt(np.square(curve.root_expected_variance) + stays)
+    line = np.sqrt(np.square(curve.root_expected_variance) + stays)
+    if stays > 1e-12 * line[0] ** 2:
+        return Law(line)
+    return Law(line, curve.quantiles[:, 0], curve.quantiles[:, 2])
+
+
+def _alone(curve: equivariance.Curve, folded: np.ndarray, orbit) -> dict[str, float]:
+    """Spreads of one network and of the largest ensembles, and how they fall between."""
+    # Cold spins are often all alike: no turn moves them, and their spread is zero.
+    moved = np.ptp(orbit.points, axis=1).reshape(len(orbit.points), -1).max(1) > 0
+    relative = equivariance.relative_orbit_standard_deviation(folded[:, moved])
+    return {
+        "spread_single": float(np.sqrt(curve.mean[0])),
+        "spread_largest": float(np.sqrt(curve.mean[-1])),
+        "slope": equivariance.slope(curve) / 2,
+        "relative_all": float(np.median(relative)),
+    }
+
+
+def _finding(label: str, measured: list[tuple[equivariance.Curve, dict[str, float]]]) -> str:
+    def each(measure: str) -> str:
+        return ", ".join(f"{metrics[measure]:.2f}" for _, metrics in measured)
+
+    parts = [f"{label}, in the order of the panels: slopes {each('slope')}"]
+    if "over_law" in measured[0][1]:
+        parts.append(
+            f"a single network's spread over the law's {each('over_law')} "
+            f"(before training {each('start_over_law')})"
+        )
+    else:
+        parts.append(f"a single network's spread {each('spread_single')}")
+    if all(len(curve.members) > 2 for curve, _ in measured):
+        stays = sum(equivariance.plateau(curve).significant for curve, _ in measured)
+        parts.append(f"a plateau in {stays} of {len(measured)}")
+    return "; ".join(parts) + "."
 
 
 def _figure(curves: dict, names: tuple[str, ...]) -> Figure:
     labels = list(dict.fromkeys(label for label, _ in curves))
-    values = [np.sqrt(c.mean) for c, _ in curves.values()] + [line for _, line in curves.values()]
+    laws = [law for _, law in curves.values() if law is not None]
+    values = [np.sqrt(c.mean) for c, _ in curves.values()]
+    values += [part for law in laws for part in law if part is not None]
     sizes = np.concatenate([c.members for c, _ in curves.values()])
     down = Axis.around(np.concatenate(values), "orbit standard deviation", log=True)
     across = Axis(1, float(sizes.max()) * 1.1, "members", log=True)
@@ -159,18 +206,33 @@ def _figure(curves: dict, names: tuple[str, ...]) -> Figure:
     for name in names:
         frame = Frame(across, down, left=44, right=292)
         layers = [frame.axes()]
+        for curve, law in _widest(curves, name):
+            if law.low is not None:
+                layers.append(frame.band(curve.members, law.low, law.high, "s0"))
+            layers.append(reference_line(frame, curve.members, law.line))
         for number, label in enumerate(labels):
-            curve, line = curves[label, name]
+            curve, _ = curves[label, name]
             layers.append(frame.line(curve.members, np.sqrt(curve.mean), number))
-            if label in (labels[-1], labels[-2] if len(labels) > 1 else labels[-1]):
-                layers.append(reference_line(frame, curve.members, line))
         panels.append((name, layers))
     caption = (
         "Standard deviation over the orbit of the mean of so many networks, root mean square over "
-        "64 inputs. Dashed: the exact law of infinitely wide networks for every size, "
-        "tr(PC)/(|G|M), and without augmentation the asymmetry that stays."
+        "64 inputs. Dashed, with a band that holds 90 % of ensembles: the exact law of infinitely "
+        "wide networks for every size, tr(PC)/(|G|M), and without augmentation the asymmetry that "
+        "stays."
     )
     return sheet("spread", caption, panels, 3, series=labels)
+
+
+def _widest(curves: dict, name: str) -> list:
+    """The law does not depend on the width: drawn once with augmentation and once without."""
+    longest: dict[bool, tuple] = {}
+    for (label, family), (curve, law) in curves.items():
+        plain = label.endswith(NOT_AUGMENTED)
+        if family == name and law is not None:
+            kept = longest.get(plain)
+            if kept is None or len(curve.members) > len(kept[0].members):
+                longest[plain] = (curve, law)
+    return list(longest.values())
 
 
 def _scale(settings: Settings, widths: dict[int, int], seeds: int, note: str) -> Scale:
@@ -179,9 +241,16 @@ def _scale(settings: Settings, widths: dict[int, int], seeds: int, note: str) ->
         for width, members in widths.items()
     ]
     width, members = next(iter(widths.items()))
-    arms.append(
-        Arm("plain", f"Width {width}, not augmented", DeepEnsemble(members), lambda _: net(width))
-    )
+    members = min(members, MOST_CONTROLS)
+    arms += [
+        Arm(PLAIN, f"Width {width}, {NOT_AUGMENTED}", DeepEnsemble(members), lambda _: net(width)),
+        Arm(
+            ZERO,
+            f"Width {width}, zero at the start",
+            DeepEnsemble(members),
+            lambda _: infinite.zero_output(net(width)),
+        ),
+    ]
     side = settings.size
 
     def make() -> Dataset:
@@ -222,7 +291,7 @@ EXPERIMENT = Experiment(
     ),
     scales={
         "test": _scale(Settings(3, 8, 20), {8: 32, 16: 16}, 1, "3 by 3 spins, tiny networks"),
-        "cpu": _scale(Settings(5, 64, 300), {32: 1024, 128: 256, 512: 64}, 1, "5 by 5 spins"),
+        "cpu": _scale(Settings(5, 64, 300), {32: 512, 128: 64, 512: 8}, 1, "5 by 5 spins"),
         "paper": _scale(
             Settings(5, 128, 300), {512: 1000, 1024: 1000, 2048: 1000}, 1, "the published widths"
         ),

@@ -93,8 +93,13 @@ def published_section(published: Published, outcome: Outcome) -> Markup:
 def figure_section(figure: Figure) -> Markup:
     """A drawing with its caption."""
     name = figure.name.replace("-", " ").capitalize()
+    # At its own size, not stretched to the page: one panel would fill the screen.
+    width = f"max-width:min(62rem,{figure.width:g}px)"
     return section(
-        figure.name, name, figure.caption, element("div", figure.drawing, class_="sheet")
+        figure.name,
+        name,
+        figure.caption,
+        element("div", figure.drawing, class_="sheet", style=width),
     )
 
 

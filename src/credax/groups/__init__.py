@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from credax.groups.group import random_rotations as random_rotations
     from credax.groups.group import rotation_about as rotation_about
     from credax.groups.harmonics import DiscHarmonics as DiscHarmonics
+    from credax.groups.irreducible import irreps as irreps
     from credax.groups.lattice import picture_rotations as picture_rotations
     from credax.groups.lattice import quarter_turns as quarter_turns
     from credax.groups.lattice import shifts as shifts
@@ -57,6 +58,7 @@ __getattr__, __all__ = lazy_names(  # pyright: ignore[reportUnsupportedDunderAll
         "rotation_about": "group",
         "random_rotations": "group",
         "covering_radius": "group",
+        "irreps": "irreducible",
         "Representation": "action",
         "Defects": "action",
         "defects": "action",

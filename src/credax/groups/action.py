@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from credax.errors import InputError
-from credax.groups.group import Group
+from credax.groups.group import Group, square_matrices
 
 Kind = Literal["permutation", "signed_permutation", "orthogonal", "approximate"]
 KINDS: tuple[Kind, ...] = ("permutation", "signed_permutation", "orthogonal", "approximate")
@@ -100,8 +100,18 @@ class Trivial:
         return x
 
 
+def check_shape(x: Any, representation: Representation, name: str = "x") -> None:
+    """Raise one sentence unless the last axes of ``x`` are what the group acts on."""
+    shape = tuple(representation.shape)
+    if np.ndim(x) < len(shape) or np.shape(x)[np.ndim(x) - len(shape) :] != shape:
+        raise InputError(
+            f"{name} has shape {np.shape(x)}; the group acts on [..., {', '.join(map(str, shape))}]"
+        )
+
+
 def every(representation: Representation, x: Any) -> Any:
     """All elements on every row: a new axis of elements before the shape."""
+    check_shape(x, representation)
     xp = np if isinstance(x, np.ndarray) else jnp
     turned = [representation.apply(g, x) for g in range(representation.group.order)]
     return xp.stack(turned, axis=x.ndim - len(representation.shape))
@@ -109,6 +119,9 @@ def every(representation: Representation, x: Any) -> Any:
 
 def matrix(representation: Representation, element: int) -> Float[np.ndarray, "size size"]:
     """The element as a matrix on flattened inputs; costs the square of the input's size."""
+    order = representation.group.order
+    if not 0 <= element < order:
+        raise InputError(f"element is {element}; this group has elements 0 to {order - 1}")
     size = int(np.prod(representation.shape, dtype=int))
     basis = np.eye(size).reshape(size, *representation.shape)
     return representation.apply(element, basis).reshape(size, size).T
@@ -135,10 +148,10 @@ def defects(representation: Representation, rows: int = 4, seed: int = 0) -> Def
 
 def vectors(matrices: Float[np.ndarray, "order size size"]) -> Matrices:
     """Orthogonal matrices that form a group, acting on vectors; anything else is refused."""
-    matrices = np.asarray(matrices, np.float64)
+    matrices = square_matrices(matrices, "matrices")
     gap = np.abs(matrices @ matrices.transpose(0, 2, 1) - np.eye(matrices.shape[1])).max()
     if gap > 1e-10:
-        raise InputError(f"matrices are not orthogonal: they miss by {gap:.1e}")
+        raise InputError(f"matrices are not orthogonal: they miss by {gap:.1e}; give rotations")
     entries = np.abs(matrices)
     signed = bool(np.all((entries < 1e-12) | (np.abs(entries - 1) < 1e-12)))
     kind: Kind = "signed_permutation" if signed else "orthogonal"
@@ -149,10 +162,14 @@ def vectors(matrices: Float[np.ndarray, "order size size"]) -> Matrices:
 
 def direct_sum(*parts: Matrices) -> Matrices:
     """Several vectors side by side, each turned by its own matrices of the same group."""
+    if not parts:
+        raise InputError("direct_sum was given nothing; give at least one representation")
     first = parts[0]
     for part in parts:
         if not np.array_equal(part.group.product, first.group.product):
-            raise InputError("direct_sum needs representations of one group")
+            raise InputError(
+                "direct_sum was given representations of different groups; give those of one group"
+            )
     size = sum(part.matrices.shape[1] for part in parts)
     whole = np.zeros((first.group.order, size, size))
     start = 0
@@ -166,6 +183,10 @@ def direct_sum(*parts: Matrices) -> Matrices:
 
 def conjugate(representation: Matrices, by: Float[np.ndarray, "size size"]) -> Matrices:
     """The same group seen from turned axes: ``by ρ(g) byᵀ``."""
+    size = representation.matrices.shape[1]
+    by = np.asarray(by, np.float64)
+    if by.shape != (size, size) or np.abs(by @ by.T - np.eye(size)).max() > 1e-10:
+        raise InputError(f"by has shape {by.shape}; give an orthogonal matrix of {size} by {size}")
     turned = by @ representation.matrices @ by.T
     return Matrices(representation.group, "orthogonal", turned)
 
@@ -180,5 +201,7 @@ def plane_rotations(order: int) -> Matrices:
 
 def sign_flip(size: int) -> Matrices:
     """``x`` and ``-x``."""
+    if size < 1:
+        raise InputError(f"size is {size}; vectors have at least 1 entry")
     matrices = np.stack([np.eye(size), -np.eye(size)])
     return Matrices(Group.cyclic(2), "signed_permutation", matrices)

@@ -82,6 +82,8 @@ class Group:
     @classmethod
     def dihedral(cls, order: int) -> "Group":
         """Rotations and flips: element ``k + order f`` is ``k`` rotations after ``f`` flips."""
+        if order < 1:
+            raise InputError(f"order is {order}; a dihedral group has at least 1 rotation")
         flip, turn = np.divmod(np.arange(2 * order), order)
         turns = (turn[:, None] + np.where(flip, -1, 1)[:, None] * turn) % order
         return cls(turns + order * ((flip[:, None] + flip) % 2))
@@ -116,7 +118,7 @@ class Group:
     @classmethod
     def from_matrices(cls, matrices: Float[np.ndarray, "order size size"]) -> "Group":
         """The group of matrices that are closed under products; the first is the identity."""
-        matrices = np.asarray(matrices, np.float64)
+        matrices = square_matrices(matrices, "matrices")
         order = len(matrices)
         products = np.einsum("gij,hjk->ghik", matrices, matrices).reshape(order * order, -1)
         distance = np.abs(products[:, None] - matrices.reshape(1, order, -1)).max(-1)
@@ -130,7 +132,7 @@ def generated_matrices(
     generators: Float[np.ndarray, "count size size"], most: int = 2000
 ) -> Float[np.ndarray, "order size size"]:
     """All products of some matrices, the identity first; an error if there are too many."""
-    generators = np.asarray(generators, np.float64)
+    generators = square_matrices(generators, "generators")
     found = [np.eye(generators.shape[1])]
     waiting = list(found)
     while waiting:
@@ -143,6 +145,18 @@ def generated_matrices(
                 if len(found) > most:
                     raise InputError(f"generators give more than {most} elements; is it finite?")
     return np.array(found)
+
+
+def square_matrices(matrices, name: str) -> Float[np.ndarray, "count size size"]:
+    """Matrices in float64, or one sentence why they are none."""
+    matrices = np.asarray(matrices, np.float64)
+    if matrices.ndim != 3 or matrices.shape[1] != matrices.shape[2] or not matrices.size:
+        raise InputError(
+            f"{name} has shape {matrices.shape}; give square matrices [count, size, size]"
+        )
+    if not np.isfinite(matrices).all():
+        raise InputError(f"{name} holds NaN or infinity; give finite numbers")
+    return matrices
 
 
 def octahedral_matrices() -> Float[np.ndarray, "24 3 3"]:
@@ -167,6 +181,9 @@ def icosahedral_matrices() -> Float[np.ndarray, "60 3 3"]:
 
 def rotation_about(axis: Float[np.ndarray, " 3"], angle: float) -> Float[np.ndarray, "3 3"]:
     """The rotation by an angle about an axis of space (Rodrigues)."""
+    axis = np.asarray(axis, np.float64)
+    if axis.shape != (3,) or not np.linalg.norm(axis) > 0:
+        raise InputError(f"axis is {axis.tolist()}; give three numbers that are not all zero")
     x, y, z = axis / np.linalg.norm(axis)
     cross = np.array([[0, -z, y], [z, 0, -x], [-y, x, 0]])
     return np.eye(3) + np.sin(angle) * cross + (1 - np.cos(angle)) * cross @ cross
@@ -187,4 +204,8 @@ def covering_radius(order: int, frequency: int = 1) -> float:
     >>> round(covering_radius(4), 3), round(covering_radius(16), 3)
     (0.765, 0.196)
     """
+    if order < 1 or frequency < 0:
+        raise InputError(
+            f"order is {order} and frequency {frequency}; give at least 1 element and frequency 0"
+        )
     return float(2 * np.sin(min(frequency * np.pi / (2 * order), np.pi / 2)))

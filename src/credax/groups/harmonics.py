@@ -64,6 +64,11 @@ class DiscHarmonics:
                     frequencies.append(m)
                     sines.append(number)
             m += 1
+        if not columns:
+            raise InputError(
+                f"size is {size} and fraction {fraction}; no harmonic is that coarse: use larger "
+                "pictures or a larger fraction"
+            )
         basis = np.stack(columns, -1)
         return cls(
             size, np.array(frequencies), np.array(sines), basis, inside, np.linalg.pinv(basis)

@@ -18,6 +18,7 @@ def quarter_turns(size: int, *, flips: bool = False, channels: int | None = None
     The group is C4, or D4 with ``flips`` (element ``k + 4 f`` mirrors left to right ``f`` times,
     then turns ``k`` times). Exact: pixels are permuted. ``channels`` adds a last axis.
     """
+    _check_size(size)
     pixels = np.arange(size * size).reshape(size, size)
     starts = [pixels, pixels[:, ::-1]] if flips else [pixels]
     indices = np.stack([np.rot90(p, k).reshape(-1) for p in starts for k in range(4)])
@@ -57,6 +58,8 @@ def picture_rotations(
     """
     if interpolation not in INTERPOLATIONS:
         raise unknown("interpolation", interpolation, INTERPOLATIONS)
+    if order < 1:
+        raise InputError(f"order is {order}; give at least 1 turn")
     indices = np.zeros((order, size * size, 4), int)
     weights = np.zeros((order, size * size, 4))
     exact = quarter_turns(size).indices[:, :, 0]
@@ -103,8 +106,18 @@ def _permutation(group, indices, size: tuple[int, int], channels: int | None) ->
     return Gather(group, "permutation", shape, indices[:, :, None])
 
 
+def _check_size(size: int) -> None:
+    if size < 1:
+        raise InputError(f"size is {size}; a picture has at least 1 pixel a side")
+
+
 def soft_mask(size: int, margin: float = 0.0, softness: float = 2.0) -> np.ndarray:
     """One inside the inscribed disc, falling smoothly outside: corners that turns cannot keep."""
+    _check_size(size)
+    if not (0 <= margin < 1 and softness > 0):
+        raise InputError(
+            f"margin is {margin} and softness {softness}; give a share in [0, 1) and pixels above 0"
+        )
     centre = (size - 1) / 2
     row, column = np.divmod(np.arange(size * size), size)
     squared = (row - centre) ** 2 + (column - centre) ** 2

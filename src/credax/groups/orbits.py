@@ -10,7 +10,7 @@ from jaxtyping import Float, Int
 
 from credax.data.dataset import Split
 from credax.errors import InputError
-from credax.groups.action import Gather, Matrices, Representation, Trivial, every
+from credax.groups.action import Gather, Matrices, Representation, Trivial, check_shape, every
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,6 +63,10 @@ def augment(
 ) -> Augmented:
     """The fully augmented set ``(ρ_X(g) x_i, ρ_Y(g) y_i)``; points that repeat are kept."""
     x, y, group = np.asarray(x), np.asarray(y), inputs.group
+    if len(x) != len(y):
+        raise InputError(f"x has {len(x)} rows and y has {len(y)}; give one target a row")
+    if outputs is not None:
+        check_shape(y, outputs, "y")
     whole = orbit(x, inputs)
     turned = every(outputs or Trivial(group, y.shape[1:]), y)
     base = np.arange(len(x))[:, None] * group.order

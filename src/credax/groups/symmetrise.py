@@ -7,8 +7,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from credax.errors import InputError, unknown
 from credax.groups.action import Matrices, Representation, Trivial
 from credax.network import Network, Variables
+
+BATCHES = ("full", "closed", "random", "shuffled", "shared")
 
 
 @jax.tree_util.register_static
@@ -104,6 +107,12 @@ def twin(
     keeps the symmetry: the deterministic test of one.
     """
     names = sorted(params)
+    size = inputs.matrices.shape[1]
+    if "kernel" not in params[names[0]] or np.shape(params[names[0]]["kernel"])[0] != size:
+        raise InputError(
+            f"params starts with {names[0]!r}, not with a dense layer of {size} inputs; twins are "
+            "for dense networks on the vectors that the group turns"
+        )
     moved = {name: dict(params[name]) for name in names}
     first, last = moved[names[0]], moved[names[-1]]
     first["kernel"] = jnp.asarray(inputs.matrices[element], first["kernel"].dtype) @ first["kernel"]
@@ -134,6 +143,8 @@ def pipeline_violations(
     ``batches`` is "full", "closed", "random" or "shuffled" (a fresh order for every member), or
     "shared" (one order for all members); ``units`` is the inputs' `credax.Standardise`.
     """
+    if batches not in BATCHES:
+        raise unknown("batches", batches, BATCHES)
     found = []
     kind = representation.kind
     if kind == "approximate":

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from credax.infinite.kernel import Kernel as Kernel
     from credax.infinite.kernel import Kernels as Kernels
     from credax.infinite.kernel import QuadratureInaccurate as QuadratureInaccurate
+    from credax.infinite.lattice import LatticeDefect as LatticeDefect
+    from credax.infinite.lattice import lattice_defect as lattice_defect
     from credax.infinite.layers import Dense as Dense
     from credax.infinite.layers import Flatten as Flatten
     from credax.infinite.layers import LayerNorm as LayerNorm
@@ -46,6 +48,7 @@ if TYPE_CHECKING:
     from credax.infinite.spectrum import Ridge as Ridge
     from credax.infinite.spread import SpreadCurve as SpreadCurve
     from credax.infinite.spread import tail_bound as tail_bound
+    from credax.infinite.turning import GroupConvolutional as GroupConvolutional
 
 __getattr__, __all__ = lazy_names(  # pyright: ignore[reportUnsupportedDunderAll]
     __name__,
@@ -61,6 +64,9 @@ __getattr__, __all__ = lazy_names(  # pyright: ignore[reportUnsupportedDunderAll
         "Conv": "spatial",
         "AveragePool": "spatial",
         "GlobalAveragePool": "spatial",
+        "GroupConvolutional": "turning",
+        "lattice_defect": "lattice",
+        "LatticeDefect": "lattice",
         "ReLU": "activations",
         "LeakyReLU": "activations",
         "Abs": "activations",

@@ -13,6 +13,7 @@ from credax.errors import InputError, unknown
 from credax.infinite.kernel import Kernel
 from credax.infinite.spectrum import Evolution, Ridge, Spectrum
 from credax.infinite.spread import SpreadCurve, spread_curve
+from credax.problem import check_inputs
 
 Loss = Literal["half_sum", "half_mean", "mean", "per_example"]
 LOSSES = ("half_sum", "half_mean", "mean", "per_example")
@@ -74,6 +75,10 @@ class EnsembleDynamics:
             raise InputError(
                 f"x has {len(self.x)} rows and y has {len(self.y)}; give one target a row"
             )
+        for name, value in (("learning_rate", learning_rate), ("noise", noise)):
+            if not (value > 0 and np.isfinite(value)):
+                raise InputError(f"{name} is {value}; give a positive number")
+        check_inputs(self.y, "y")
         self.learning_rate = learning_rate
         points = len(self.x) * getattr(kernel, "multiplicity", 1)
         entries = points * self.y.shape[1]
@@ -175,13 +180,66 @@ class EnsembleDynamics:
     ) -> SpreadCurve:
         """How far an ensemble of each size is from invariant on orbits: the exact law."""
         orbits = np.asarray(orbits)
+        if orbits.ndim < 3 or orbits.shape[2:] != self.x.shape[1:]:
+            raise InputError(
+                f"orbits has shape {orbits.shape}; give [points, group, "
+                f"{', '.join(map(str, self.x.shape[1:]))}], as groups.orbit(x, ...).points"
+            )
         points, group = orbits.shape[:2]
         flat = orbits.reshape(points * group, *orbits.shape[2:])
         half = self._half(*self._joint(flat), t).reshape(points, group, -1)
         means = self.mean(flat, t).reshape(points, group, -1)
         return spread_curve(half, means, members, quantiles)
 
+    def orbit_eigenvalues(self, x, t) -> Float[np.ndarray, "points group"]:
+        """Eigenvalues of members' covariance on the whole orbit of every point, from its own row.
+
+        For kernels with ``blocks`` (`credax.groups.GroupAveraged`). The first belongs to the
+        direction in which the orbit moves as one; the others are the ``c_k`` of the orbit
+        variance's law ``Σ_k c_k χ²_1 / (|G| M)``. Cost: ``(n d)³`` for every irreducible
+        representation of size ``d``, not ``(|G| n)³``.
+        """
+        if not hasattr(self.kernel, "blocks"):
+            raise InputError(
+                "the kernel has no blocks of a group; average it with groups.GroupAveraged, or "
+                "decompose the covariance of an orbit"
+            )
+        kernel: Any = self.kernel
+        x = np.asarray(x)
+        self._check_time(t)
+        all_blocks = kernel.blocks(self.x), kernel.blocks(x, self.x), kernel.blocks(x)
+        found = [self._orbit_block(*blocks, t) for blocks in zip(*all_blocks, strict=True)]
+        return np.concatenate(found, axis=1)
+
+    def _orbit_block(self, trained, cross, own, time: float) -> Float[np.ndarray, "points sizes"]:
+        """What one representation adds to `orbit_eigenvalues`, as often as the orbits hold it."""
+        size, ridge = trained.size, self.ridge * np.eye(len(trained.ntk))
+        everything = self.train == "all"
+        values, vectors = np.linalg.eigh((trained.ntk if everything else trained.nngp) + ridge)
+        rate = self.learning_rate * self.alpha
+        if self.evolution == "steps" and rate * values[-1] >= 2:
+            raise InputError(
+                f"learning_rate is {self.learning_rate}, and gradient descent diverges from "
+                f"{2 / (self.alpha * values[-1]):.6g} on; lower it, or use evolution='flow'"
+            )
+        solver = Spectrum(np.maximum(values, 0.0), vectors).solver(self.evolution, rate, time)
+        reach = cross.ntk if everything else cross.nngp
+        learned = (reach @ vectors * solver) @ vectors.conj().T
+        start = trained.nngp if everything else trained.nngp + ridge
+        found = []
+        for i in range(len(own.nngp) // size):
+            rows = slice(i * size, (i + 1) * size)
+            once = learned[rows] @ cross.nngp[rows].conj().T
+            left = own.nngp[rows, rows] - once - once.conj().T
+            left = left + learned[rows] @ start @ learned[rows].conj().T
+            found.append(np.repeat(np.maximum(np.linalg.eigvalsh(left), 0.0), size))
+        return np.stack(found)
+
     def _solver(self, time: float) -> np.ndarray:
+        self._check_time(time)
+        return self.spectrum.solver(self.evolution, self.learning_rate * self.alpha, float(time))
+
+    def _check_time(self, time: float) -> None:
         if time < 0:
             raise InputError(f"t is {time}; time starts at 0")
         if self.evolution == "steps" and not np.isinf(time) and time != int(time):
@@ -191,7 +249,6 @@ class EnsembleDynamics:
                 f"learning_rate is {self.learning_rate}, and gradient descent diverges from "
                 f"{self.largest_learning_rate:.6g} on; lower it, or use evolution='flow'"
             )
-        return self.spectrum.solver(self.evolution, self.learning_rate * self.alpha, float(time))
 
     def _cross(self, x) -> _Blocks:
         nngp, ntk = self.kernel.kernels(np.asarray(x), self.x)
@@ -201,8 +258,8 @@ class EnsembleDynamics:
         """A factor of the NNGP of points and training points together, and the driving cross."""
         if getattr(self.kernel, "mean_only", False):
             raise InputError(
-                "the kernel is averaged over a group, which gives the mean only; for spreads train "
-                "on the augmented rows with the kernel itself"
+                "the kernel is averaged over a group, which gives the mean only; for spreads ask "
+                "orbit_eigenvalues, or train on the augmented rows with the kernel itself"
             )
         cross = self._cross(x)
         own, trained = self.kernel.kernels(x).nngp, self.nngp

@@ -12,11 +12,13 @@ from jaxtyping import Array, Float, Key
 
 from credax.errors import InputError, unknown
 from credax.infinite.kernel import KERNEL_MEMORY, Kernels
+from credax.infinite.structured import check_structured, row_bytes, structured
 from credax.network import Network, Variables, count_params, output_struct
 
-Method = Literal["contraction", "vector_products"]
+Method = Literal["contraction", "vector_products", "structured"]
 Outputs = Literal["full", "trace", "diagonal"]
-METHODS, OUTPUTS = ("contraction", "vector_products"), ("full", "trace", "diagonal")
+METHODS = ("contraction", "vector_products", "structured")
+OUTPUTS = ("full", "trace", "diagonal")
 
 
 def empirical_ntk(
@@ -35,12 +37,16 @@ def empirical_ntk(
     ``trace`` the mean of that diagonal (the infinite-width kernel is their common value).
     ``contraction`` multiplies Jacobians, ``N² O² P`` for N inputs, O outputs and P parameters, best
     for few outputs; ``vector_products`` pulls every output of ``x2`` back and pushes it forward to
-    ``x1``, ``N² O`` forward passes and no Jacobian, best for many. Blocks of both batches keep
-    within ``memory_limit`` bytes; a batch with itself is symmetric to the bit.
+    ``x1``, ``N² O`` forward passes and no Jacobian, best for many; ``structured``, for networks of
+    `credax.infinite.serial` only, multiplies activations and backward signals layer by layer,
+    ``N² O² W`` a dense layer of width W instead of ``N² O² W²``. Blocks of both batches keep within
+    ``memory_limit`` bytes; a batch with itself is symmetric to the bit.
     """
     for name, value, allowed in (("method", method, METHODS), ("outputs", outputs, OUTPUTS)):
         if value not in allowed:
             raise unknown(name, value, allowed)
+    if method == "structured":
+        check_structured(network)
     first = np.asarray(x1, np.float64)
     second = first if x2 is None else np.asarray(x2, np.float64)
     with jax.enable_x64(True):
@@ -71,10 +77,14 @@ def ntk_vector_product(
 ) -> Float[np.ndarray, "rows outputs"]:
     """``Θ(x, x) v`` without the kernel: one backward and one forward pass."""
     with jax.enable_x64(True):
-        product = _product(
-            network, in_float64(variables), jnp.asarray(x, float), jnp.asarray(vector, float)
-        )
-        return np.asarray(product)
+        rows, direction = jnp.asarray(x, float), jnp.asarray(vector, float)
+        variables = in_float64(variables)
+        struct = output_struct(network, variables, jax.ShapeDtypeStruct(rows.shape, rows.dtype))
+        if direction.shape != struct.shape:
+            raise InputError(
+                f"vector has shape {direction.shape}; the network's outputs have {struct.shape}"
+            )
+        return np.asarray(_product(network, variables, rows, direction))
 
 
 def linearise(network: Network, variables: Variables) -> Callable[[Any, Any], Array]:
@@ -159,11 +169,14 @@ def _tile(network, variables, x, method: Method, memory_limit: int) -> int:
     struct = output_struct(network, variables, jax.ShapeDtypeStruct((1, *x.shape[1:]), x.dtype))
     if struct.ndim != 2:
         raise InputError(f"the network gives {struct.shape} for one row; it must give [1, outputs]")
-    a_row = 16 * count_params(variables) * struct.shape[-1]
+    if method == "structured":
+        a_row = row_bytes(network, variables, x)
+    else:
+        a_row = 16 * count_params(variables) * struct.shape[-1]
     if a_row > memory_limit:
         raise InputError(
-            f"memory_limit is {memory_limit} bytes and one row's Jacobian needs {a_row}; raise it, "
-            "or use ntk_vector_product"
+            f"memory_limit is {memory_limit} bytes and one row needs {a_row}; raise it, or use "
+            "ntk_vector_product"
         )
     return max(1, min(len(x), memory_limit // a_row))
 
@@ -223,4 +236,8 @@ def _product(network, variables, x, vector):
     return jax.jvp(lambda p: function(p, x), (variables.params,), pull(vector))[1]
 
 
-_BLOCKS = {"contraction": _contraction, "vector_products": _vector_products}
+_BLOCKS = {
+    "contraction": _contraction,
+    "vector_products": _vector_products,
+    "structured": eqx.filter_jit(structured),
+}

@@ -158,6 +158,8 @@ class LayerNorm:
     def __post_init__(self):
         if self.over not in ("channels", "all"):
             raise unknown("over", self.over, ("channels", "all"))
+        if not self.epsilon >= 0:
+            raise InputError(f"epsilon is {self.epsilon}; give a number of at least 0")
 
     def propagate(self, state: PairState) -> PairState:
         """The kernels after this layer."""

@@ -200,6 +200,8 @@ def serial(*layers: Any) -> Serial:
     >>> round(float(net.kernels([[1.0, 0.0]]).nngp[0, 0]), 6)
     0.333333
     """
+    if not layers:
+        raise InputError("serial was given no layers; end in a Dense layer")
     return Serial(tuple(layers))
 
 
@@ -210,6 +212,8 @@ def residual(*layers: Any) -> Sum:
 
 def parallel_sum(*branches: Any) -> Sum:
     """The sum of several branches of the same input."""
+    if not branches:
+        raise InputError("parallel_sum was given no branches; give at least one")
     return Sum(tuple(branches))
 
 

@@ -26,6 +26,10 @@ class ProcessPrior:
     jitter: float = 0.0
     """Added to the variance of every point."""
 
+    def __post_init__(self):
+        if not self.jitter >= 0:
+            raise InputError(f"jitter is {self.jitter}; give a number of at least 0")
+
     def covariance(self, x1: Any, x2: Any = None) -> Float[np.ndarray, "first second"]:
         """The covariance between points; the jitter is on the diagonal of a batch with itself."""
         nngp = self.kernel.kernels(np.asarray(x1), None if x2 is None else np.asarray(x2)).nngp

@@ -26,6 +26,13 @@ def _places(window: tuple[int, int]) -> list[tuple[int, int]]:
     return [(i, j) for i in range(window[0]) for j in range(window[1])]
 
 
+def _check_window(window: tuple[int, ...], stride: int) -> None:
+    if len(window) != 2 or min(window) < 1 or stride < 1:
+        raise InputError(
+            f"window is {window} and stride {stride}; give two sides and a stride of at least 1"
+        )
+
+
 @dataclass(frozen=True)
 class Windows:
     """Where windows of a size lie on pictures of a size: zeros before and after, and how many."""
@@ -178,6 +185,7 @@ class Conv:
         if self.padding not in PADDINGS:
             raise unknown("padding", self.padding, PADDINGS)
         object.__setattr__(self, "window", tuple(self.window))
+        _check_window(self.window, self.stride)
         if self.support is not None:
             support = np.asarray(self.support, bool)
             if support.shape != self.window or not support.any():
@@ -235,6 +243,7 @@ class AveragePool:
         object.__setattr__(self, "window", tuple(self.window))
         if self.padding not in PADDINGS:
             raise unknown("padding", self.padding, PADDINGS)
+        _check_window(self.window, self.window[0] if self.stride is None else self.stride)
 
     def windows(self, positions: tuple[int, ...]) -> Windows:
         """Where this layer looks on pictures of a size."""
@@ -242,6 +251,8 @@ class AveragePool:
 
     def propagate(self, state: PairState) -> PairState:
         """The kernels after this layer."""
+        if not state.positions:
+            raise InputError("AveragePool needs pictures [rows, height, width, channels] before it")
         taps = _places(self.window)
         both = list(itertools.product(taps, taps))
         return centred_distance(window_means(state, self.windows(state.positions), both, len(both)))

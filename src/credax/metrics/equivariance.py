@@ -15,6 +15,8 @@ from scipy.special import log_softmax, logsumexp
 from credax.errors import InputError, unknown
 
 Average = Literal["outputs", "probabilities"]
+ENOUGH = 8
+"""Ensembles whose spread is known well enough to weigh by."""
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 Outputs = Float[np.ndarray, "members points group outputs"]
 
@@ -93,16 +95,22 @@ def equivariance_error(
     turns: Float[np.ndarray, "group outputs outputs"] | None = None,
     *,
     worst: bool = False,
+    size: float | None = None,
 ) -> Float[np.ndarray, " points"]:
     """``mean_g ‖f(ρ_X(g) x) - ρ_Y(g) f(x)‖² / mean ‖f(x)‖²``; the largest ``g`` with ``worst``.
 
     ``turns`` are the matrices of ``ρ_Y``; without them outputs should not change (invariance).
+    ``size`` is divided by in place of the mean squared output. Curves against members need one:
+    the squared output of few members is mostly their spread, which falls as fast as the error.
     """
     found = mixed(outputs)
     start = found[:, 0]
     wanted = start[:, None] if turns is None else np.einsum("goc,pc->pgo", turns, start)
     gap = np.sum(np.square(found - wanted), axis=-1)
-    size = np.mean(np.sum(np.square(start), axis=-1))
+    if size is None:
+        size = float(np.mean(np.sum(np.square(start), axis=-1)))
+    elif not size > 0:
+        raise InputError(f"size is {size}; give a positive number, such as a mean squared target")
     return (gap.max(1) if worst else gap.mean(1)) / size
 
 
@@ -182,16 +190,18 @@ class Plateau(NamedTuple):
 def plateau(curve: Curve) -> Plateau:
     """Fit ``a + b / M`` to a variance curve, weighted by the spread over ensembles.
 
-    Sizes with a single ensemble have no measured spread; theirs is taken from the others, whose
-    relative spread falls with the root of the number of ensembles.
+    The spread of a few ensembles (fewer than 8) is itself hardly known, and where it happens to be
+    small it would rule the fit; theirs is taken from the others, whose relative spread is that of
+    one law. The sizes share one pool of members, so the error of the level is somewhat too small.
     """
-    sizes = np.asarray(curve.members, float)
+    sizes, ensembles = np.asarray(curve.members, float), np.asarray(curve.ensembles)
     measured = np.isfinite(curve.deviation) & (curve.deviation > 0)
     if measured.sum() < 2 or len(sizes) < 3:
         raise InputError("curve needs at least 3 sizes, 2 of them with several ensembles")
-    relative = np.median(curve.deviation[measured] / curve.mean[measured])
-    spread = np.where(measured, curve.deviation, relative * curve.mean)
-    weights = np.sqrt(np.asarray(curve.ensembles)) / spread
+    known = measured & (ensembles >= min(ENOUGH, np.sort(ensembles[measured])[-2]))
+    relative = np.median(curve.deviation[known] / curve.mean[known])
+    spread = np.where(known, curve.deviation, relative * curve.mean)
+    weights = np.sqrt(ensembles) / spread
     design = np.stack([np.ones_like(sizes), 1 / sizes], -1) * weights[:, None]
     covariance = np.linalg.inv(design.T @ design)
     level, rate = covariance @ design.T @ (curve.mean * weights)
