@@ -45,6 +45,12 @@ def test_what_cannot_be_read_is_said(tmp_path):
         load_histology(tmp_path)
     with pytest.raises(InputError, match="divide"):
         load_histology(tmp_path, size=33)
+    write(tmp_path / "ADI-A.tif", side=64)
+    with pytest.raises(InputError, match="1 tile of class ADI"):
+        histology(tmp_path, size=32)
+    write(tmp_path / "ADI-B.tif", side=64)
+    data = histology(tmp_path, size=32)  # two tiles, whatever was asked for: one for each side
+    assert (len(data.train), len(data.test)) == (1, 1)
 
 
 def test_the_published_tiles(shared_folder):

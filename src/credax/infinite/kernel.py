@@ -21,7 +21,7 @@ LONGEST_TILE = 512
 LIVE_ARRAYS = 14
 """Arrays of the size of a block that the recursion holds at once, measured on two layers."""
 QUADRATURE_TOLERANCE = 1e-8
-SMALL = 2**22
+SMALL = 2**19
 """Kernels with fewer entries are computed by NumPy: compiling would take longer than they do."""
 
 
