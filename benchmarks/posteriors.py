@@ -113,7 +113,7 @@ def measure_modes(rounds: int, epochs: int, modes: int) -> None:
 class LaplaceCase:
     """The same network in both libraries, and rows to fit and to predict."""
 
-    def __init__(self, network: str, rows: int):
+    def __init__(self, network: str, rows: int, predicted: int):
         rng = np.random.default_rng(0)
         self.y = rng.integers(0, 10, rows)
         if network == "mlp":
@@ -122,7 +122,7 @@ class LaplaceCase:
         else:
             self.x = rng.normal(size=(rows, 28, 28, 1)).astype(np.float32)
             self.network = cx.networks.CNN(10)
-        self.name = network
+        self.name, self.predicted = network, predicted
 
     def ours(self) -> dict[str, Callable]:
         """Fit and predict."""
@@ -140,7 +140,7 @@ class LaplaceCase:
             kept["posterior"] = fitted(problem, record, data, 1)
 
         def predict():
-            return np.asarray(kept["posterior"].predict(self.x[:512]).probs)
+            return np.asarray(kept["posterior"].predict(self.x[: self.predicted]).probs)
 
         return {"fit": fit, "predict": predict}
 
@@ -173,23 +173,25 @@ class LaplaceCase:
             kept["law"] = law
 
         def predict():
-            law = kept["law"]
-            parts = [law(x[i : i + 64], link_approx="probit") for i in range(0, 512, 64)]
+            # Its Jacobians are of all weights: 64 rows of the larger network take a gigabyte.
+            law, starts = kept["law"], range(0, self.predicted, 64)
+            parts = [law(x[i : i + 64], link_approx="probit") for i in starts]
             return torch.cat(parts).numpy()
 
         return {"fit": fit, "predict": predict}
 
 
-def measure_laplace(rounds: int, rows: int, networks: list[str]) -> None:
-    """Fit all rows and predict 512, each library in turn."""
+def measure_laplace(rounds: int, rows: int, predicted: int, networks: list[str]) -> None:
+    """Fit all rows and predict some, each library in turn."""
     for name in networks:
-        case = LaplaceCase(name, rows)
+        case = LaplaceCase(name, rows, predicted)
         ours = case.ours()
         theirs = case.torchs() if TorchLaplace is not None else {}
         for part in ("fit", "predict"):
             runners = {"credax": ours[part]}
             runners |= {"laplace-torch": theirs[part]} if theirs else {}
-            title = f"Laplace, Kronecker factors, {name}, {rows} rows: {part}"
+            count = {"fit": rows, "predict": predicted}[part]
+            title = f"Laplace, Kronecker factors, {name}: {part} {count} rows"
             show(title, take_turns(runners, rounds), list(runners)[-1])
 
 
@@ -205,6 +207,7 @@ def main():
     parser.add_argument("--epochs", type=int, default=20)
     parser.add_argument("--modes", type=int, default=5)
     parser.add_argument("--rows", type=int, default=2048)
+    parser.add_argument("--predicted", type=int, default=128)
     parser.add_argument("--networks", nargs="+", choices=("mlp", "cnn"), default=["mlp", "cnn"])
     chosen = parser.parse_args()
     print(f"jax {jax.__version__} on {jax.default_backend()}")
@@ -216,7 +219,7 @@ def main():
     if "modes" in chosen.parts:
         measure_modes(chosen.rounds, chosen.epochs, chosen.modes)
     if "laplace" in chosen.parts:
-        measure_laplace(chosen.rounds, chosen.rows, chosen.networks)
+        measure_laplace(chosen.rounds, chosen.rows, chosen.predicted, chosen.networks)
 
 
 if __name__ == "__main__":

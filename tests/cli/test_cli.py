@@ -13,7 +13,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from credax import methods
 from credax.cli import main
+from credax.cli.fit import read_flags
+from credax.cli.recipes import recipe
+from credax.training import Training
 
 FIT = ["fit", "deep-ensemble", "--data", "toy/two-moons", "--members", "2", "--epochs", "2"]
 
@@ -62,6 +66,25 @@ def test_flags_are_read_before_jax_is_imported(arguments):
         "sys.exit('jax' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", program], capture_output=True).returncode == 0
+
+
+@pytest.mark.parametrize("name", methods.names())
+def test_every_method_has_flags(name):
+    """Flags are flat: one of the method's may not have the name of one that all share."""
+    given = read_flags(name, ["--data", "digits", "--seed", "3"])
+    assert given.method == methods.get(name)()
+    assert given.task == recipe("digits")
+    assert type(given.task.training) is Training
+    assert given.seed == 3
+
+
+def test_what_a_method_decides_is_its_own_flag():
+    given = read_flags("cyclical-sgmcmc", ["--cycles", "7", "--epochs", "9"])
+    assert (given.method.cycles, given.task.training.epochs) == (7, 9)
+    assert given.task.training.cycles == Training().cycles
+    given = read_flags("snapshot-ensemble", ["--schedule", "constant"])
+    assert given.method.schedule == "constant"
+    assert given.task.training.schedule == Training().schedule
 
 
 def test_help_is_quick():

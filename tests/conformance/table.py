@@ -83,8 +83,8 @@ ROWS = {
         slow=True,
     ),
     "mc-batch-norm": Row(
-        MCBatchNorm(samples=3, batch_size=8, modes=2),
-        MCBatchNorm(samples=3, batch_size=8, modes=3),
+        MCBatchNorm(samples=3, rows=8, modes=2),
+        MCBatchNorm(samples=3, rows=8, modes=3),
         MLP((8,), outputs=3, norm="batch"),
         slow=True,
     ),

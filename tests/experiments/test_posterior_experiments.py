@@ -30,8 +30,8 @@ def values(root):
         (CIFAR100, 10, "Laplace, many modes", "ood_mutual_information", 98.5),
         (CIFAR100, 10, "viBNN, one mode", "fpr_at_ood_recall", 79.1),
         (TINY_IMAGENET, 8, "SWAG, many modes", "aupr_out", 96.5),
-        (uci.published(("energy", "yacht"))[0], 6, "SWAG", "yacht_nll", 0.404),
-        (uci.published(("energy", "yacht"))[1], 6, "Deep ensemble", "energy_rmse", 2.09),
+        (uci.published(("energy", "yacht"))[0], 6, "SWAG", "yacht:nll", 0.404),
+        (uci.published(("energy", "yacht"))[1], 6, "Deep ensemble", "energy:rmse", 2.09),
     ],
 )
 def test_tables_are_as_printed(table, rows, label, metric, value):
@@ -81,13 +81,15 @@ def test_the_table_of_modes_from_the_command_line(tmp_path, capsys):
 
 
 def test_regression_from_the_command_line(tmp_path, capsys):
-    words = ["reproduce", "uci", "--scale", "test", "--arms", "single,laplace", "--quiet"]
-    code, _, _ = run(capsys, *words, "--out", tmp_path)
+    words = ["reproduce", "uci", "--scale", "test", "--methods", "single,laplace", "--quiet"]
+    code, out, _ = run(capsys, *words, "--out", tmp_path)
     assert code == 0
+    assert "UCI regression (test scale): toy" in out
+    assert "toy RMSE ↓" in out
     found = values(tmp_path)
     assert {method for method, _ in found} == {"Single network", "Laplace"}
-    assert 0 < found["Laplace", "toy_rmse"] < 3
-    assert np.isfinite(found["Laplace", "toy_nll"])
+    assert 0 < found["Laplace", "toy:rmse"] < 3
+    assert np.isfinite(found["Laplace", "toy:nll"])
 
 
 @pytest.mark.parametrize(

@@ -190,7 +190,7 @@ def normalised(blobs, **options):
 
 def test_all_rows_leave_no_spread(blobs):
     """MB-1."""
-    posterior = normalised(blobs, samples=4, batch_size=60)
+    posterior = normalised(blobs, samples=4, rows=60)
     each = np.asarray(posterior.predict(blobs[0]).log_probs)
     np.testing.assert_allclose(each, np.repeat(each[:1], 4, axis=0), atol=1e-5)
     kernel = np.asarray(posterior.variables.params["0_dense"]["kernel"])[0]
@@ -205,7 +205,7 @@ def test_all_rows_leave_no_spread(blobs):
 def test_the_spread_falls_with_the_batch(blobs):
     """MB-3: the variance of drawn means is (1/b)(1 - (b - 1)/(N - 1)) times the rows' variance."""
     for size in (5, 20):
-        posterior = normalised(blobs, samples=400, batch_size=size)
+        posterior = normalised(blobs, samples=400, rows=size)
         params = jax.tree.map(lambda leaf: np.asarray(leaf[0]), posterior.variables.params)
         features = blobs[0] @ params["0_dense"]["kernel"] + params["0_dense"]["bias"]
         exact = features.var(0) / size * (1 - (size - 1) / 59)
@@ -215,7 +215,7 @@ def test_the_spread_falls_with_the_batch(blobs):
 
 def test_several_posteriors_do_not_know_each_other(blobs):
     """MB-2, R8: a list of layers that records share would hand the first one's members on."""
-    first, second = (normalised(blobs, samples=2, batch_size=10) for _ in range(2))
+    first, second = (normalised(blobs, samples=2, rows=10) for _ in range(2))
     for a, b in zip(
         jax.tree.leaves(first.variables), jax.tree.leaves(second.variables), strict=True
     ):
@@ -229,11 +229,11 @@ def test_pictures(blobs):
     x, y = rng.normal(size=(24, 8, 8, 1)).astype(np.float32), np.arange(24) % 2
     network = Sequential((Conv(4), BatchNorm(), Activation("relu"), Flatten(), Dense(2)))
     problem = cx.Problem(network, cx.Categorical())
-    method = cx.MCBatchNorm(samples=2, batch_size=6)
+    method = cx.MCBatchNorm(samples=2, rows=6)
     training = cx.Training(epochs=1, batch_size=8)
     pictures = cx.fit(problem, method, Split(x, y), training=training, progress=False)
     before = np.asarray(pictures.predict(x).log_probs)
-    normalised(blobs, samples=2, batch_size=10)
+    normalised(blobs, samples=2, rows=10)
     np.testing.assert_array_equal(before, pictures.predict(x).log_probs)
     assert np.ptp(before, axis=0).max() > 0
 
@@ -242,7 +242,7 @@ def test_pictures(blobs):
     ("method", "network", "words"),
     [
         (cx.MCBatchNorm(), cx.networks.MLP((4,), outputs=3), "no batch normalisation"),
-        (cx.MCBatchNorm(batch_size=61), NORMALISED, "batch_size is 61"),
+        (cx.MCBatchNorm(rows=61), NORMALISED, "rows is 61"),
     ],
 )
 def test_what_cannot_be_drawn_is_refused(blobs, method, network, words):

@@ -37,6 +37,7 @@ def compare(config: Compare) -> None:
     from credax.cli.job import Job, SavedRun
     from credax.cli.plan import plan
     from credax.report import Comparison, print_rich, summarise, write_csv, write_html, write_json
+    from credax.report.result import title_of
 
     records = [_record(name, config.members) for name in config.methods]
     job = Job.of(config.task)
@@ -62,7 +63,7 @@ def compare(config: Compare) -> None:
         posterior = job.train(fit, folder, progress)
         results.append(SavedRun.open(folder).result(posterior, judge, progress))
     comparison = Comparison(
-        title=" against ".join(record.title for record in records),
+        title=title_of([record.title for record in records]),
         data=job.dataset.name,
         task=job.dataset.task,
         results=results,

@@ -12,6 +12,7 @@ from credax import methods
 from credax.cli.config import Fit, Output, Task, peek, read_arguments
 from credax.cli.recipes import recipe
 from credax.errors import InputError
+from credax.training.config import Training
 
 DEFAULT_ROOT = "runs"
 
@@ -26,12 +27,20 @@ def run(arguments: list[str]) -> None:
         raise InputError(
             f"fit needs a method before its flags; one of: {', '.join(methods.names())}"
         )
-    command = _command(methods.get(name))
-    data = peek(flags, "--data", Task.data)
-    default = command(task=recipe(data))
-    given = read_arguments(command, flags, f"credax fit {name}", default)
-    config = Fit(given.method, given.task, given.seed)
-    _fit(config, given.output)
+    given = read_flags(name, flags)
+    _fit(Fit(given.method, given.task, given.seed), given.output)
+
+
+def read_flags(name: str, flags: list[str]) -> Any:
+    """Method, task, seed and output of ``credax fit NAME`` with these flags."""
+    record = methods.get(name)
+    task, training = _own_task(record)
+    command = _command(record, task)
+    suited = recipe(peek(flags, "--data", Task.data))
+    own = _as(task, suited, training=_as(training, suited.training))
+    given = read_arguments(command, flags, f"credax fit {name}", command(task=own))
+    plain = _as(Task, given.task, training=_as(Training, given.task.training))
+    return dataclasses.replace(given, task=plain)
 
 
 def _usage() -> str:
@@ -47,7 +56,29 @@ def _usage() -> str:
     )
 
 
-def _command(record: type) -> Any:
+def _own_task(record: type) -> tuple[Any, Any]:
+    """Task and training without flags that the method has itself: those it decides anyway."""
+    names = {f.name for f in dataclasses.fields(record)}
+    shared = [f for f in dataclasses.fields(Training) if f.name in names]
+    if not shared:
+        return Task, Training
+    hidden = [
+        (f.name, tyro.conf.Suppress[f.type], field(default=f.default))  # pyright: ignore
+        for f in shared
+    ]
+    training = dataclasses.make_dataclass("Training", hidden, bases=(Training,), frozen=True)
+    flat = tyro.conf.OmitArgPrefixes[training]
+    inner = [("training", flat, field(default_factory=training))]
+    return dataclasses.make_dataclass("Task", inner, bases=(Task,), frozen=True), training
+
+
+def _as(record: Any, given: Any, **changes: Any) -> Any:
+    """The same fields in another dataclass."""
+    fields = {f.name: getattr(given, f.name) for f in dataclasses.fields(given)}
+    return record(**{**fields, **changes})
+
+
+def _command(record: type, task: type) -> Any:
     """The flags of ``fit`` for one method: its own fields beside the common ones."""
     flat = tyro.conf.OmitArgPrefixes
     command = dataclasses.make_dataclass(
@@ -55,7 +86,7 @@ def _command(record: type) -> Any:
         [
             ("method", flat[record], field(default_factory=record)),
             ("seed", Annotated[int, tyro.conf.arg(help="Seed of everything random.")], 0),
-            ("task", flat[Task], field(default_factory=Task)),
+            ("task", flat[task], field(default_factory=task)),
             ("output", flat[Output], field(default_factory=Output)),
         ],
         frozen=True,

@@ -27,6 +27,7 @@ def run(arguments: list[str]) -> None:
         raise InputError("runs is empty; name at least one run folder (see: credax list runs)")
     from credax.cli.job import SavedRun
     from credax.report import Comparison, write_html
+    from credax.report.result import title_of
 
     saved = [SavedRun.open(path) for path in config.runs]
     names = {run.job.dataset.name for run in saved}
@@ -36,7 +37,7 @@ def run(arguments: list[str]) -> None:
         )
     dataset = saved[0].job.dataset
     comparison = Comparison(
-        title=" against ".join(dict.fromkeys(run.method.title for run in saved)),
+        title=title_of(list(dict.fromkeys(run.method.title for run in saved))),
         data=dataset.name,
         task=dataset.task,
         results=[run.result() for run in saved],

@@ -26,7 +26,7 @@ class Reproduce:
     """Seconds, minutes on a processor, or the published settings."""
     seeds: int | None = None
     """How many seeds, 0, 1, ...; by default the scale's own number."""
-    arms: Names = ()
+    arms: Annotated[Names, tyro.conf.arg(aliases=("--methods",))] = ()
     """Some rows of the table only, by name, separated by commas."""
     sets: Names = ()
     """Some data sets only, by name, separated by commas, where there are several (uci)."""

@@ -133,6 +133,8 @@ class Outcome:
     figures: tuple[Figure, ...] = ()
     findings: tuple[str, ...] = ()
     """Sentences made from the numbers."""
+    data: str = ""
+    """What was measured on, where it is not one set under its own name."""
 
 
 @dataclass(frozen=True)

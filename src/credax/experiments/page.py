@@ -28,7 +28,7 @@ def comparison_of(bench: Bench, outcome: Outcome) -> Comparison:
     dataset = bench.dataset
     return Comparison(
         title=f"{bench.experiment.title} ({bench.size} scale)",
-        data=dataset.name,
+        data=outcome.data or dataset.name,
         task=dataset.task,
         results=outcome.results,
         class_names=dataset.class_names,

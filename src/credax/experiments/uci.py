@@ -82,7 +82,7 @@ def published(sets: tuple[str, ...]) -> tuple[Published, ...]:
     if not sets:
         return ()
     for metric, heading, values in (("nll", "NLL", NLL_TABLE), ("rmse", "RMSE", RMSE_TABLE)):
-        measures = tuple(Measure(f"{name}_{metric}", name, decimals=2) for name in sets)
+        measures = tuple(Measure(f"{name}:{metric}", name, decimals=2) for name in sets)
         lines = [
             " | ".join([row, *(_cell(values[name][number]) for name in sets)])
             for number, row in enumerate(ROWS)
@@ -124,13 +124,14 @@ def run(bench: Bench) -> Outcome:
                 own.say(f"{name}, split {split}: {arm.label}")
                 found = _measured(own, trial)
                 seconds[arm.label, split] = seconds.get((arm.label, split), 0) + found["seconds"]
-                scores = {f"{name}_{key}": value for key, value in found["scores"].items()}
+                scores = {f"{name}:{key}": value for key, value in found["scores"].items()}
                 rows.setdefault((arm.label, split), {}).update(scores)
     results = [
         Result(label, split, scores, cost={"training_seconds": seconds[label, split]})
         for (label, split), scores in rows.items()
     ]
-    return Outcome(results, published(tuple(name for name in sets if name in ALL_SETS)))
+    tables = published(tuple(name for name in sets if name in ALL_SETS))
+    return Outcome(results, tables, data=", ".join(sets))
 
 
 def _measured(bench: Bench, trial: Trial) -> dict[str, Any]:

@@ -23,7 +23,7 @@ class MCBatchNorm(Modes):
     """One network with the batch statistics of ``samples`` random training minibatches.
 
     Each member is the trained network in evaluation mode whose means and variances are those of
-    ``batch_size`` rows drawn without repeats. Costs one training, ``samples`` passes of a minibatch
+    ``rows`` training rows drawn without repeats. Costs one training, ``samples`` passes of them
     and as many copies of the network. Reference: Teye, Azizpour, Smith, Bayesian uncertainty
     estimation for batch normalized deep networks, ICML 2018.
 
@@ -36,7 +36,7 @@ class MCBatchNorm(Modes):
 
     samples: int = 16
     """Minibatches whose statistics are drawn, for each mode."""
-    batch_size: int = 32
+    rows: int = 32
     """Rows of each of these minibatches; the fewer, the wider the spread."""
     modes: int = 1
     """Independent runs, mixed uniformly."""
@@ -47,8 +47,8 @@ class MCBatchNorm(Modes):
         Modes.__post_init__(self)
         if self.samples < 1:
             raise InputError(f"samples is {self.samples}; draw at least 1")
-        if self.batch_size < 2:
-            raise InputError(f"batch_size is {self.batch_size}; statistics need at least 2 rows")
+        if self.rows < 2:
+            raise InputError(f"rows is {self.rows}; statistics need at least 2")
 
     def dynamics(self, problem: Problem, data: Split, training: Training) -> Collecting:
         """Descent, which knows a seed for the draws."""
@@ -57,9 +57,9 @@ class MCBatchNorm(Modes):
                 "the network has no batch normalisation whose statistics could be drawn; use one "
                 "that has, such as MLP(norm='batch'), or another method"
             )
-        if self.batch_size > len(data):
+        if self.rows > len(data):
             raise InputError(
-                f"batch_size is {self.batch_size} and there are {len(data)} training rows; draw at "
+                f"rows is {self.rows} and there are {len(data)} training rows; draw at "
                 "most all of them"
             )
         return collecting(self.descent(problem, data, training), Nothing(), [], training, data)
@@ -72,8 +72,8 @@ class MCBatchNorm(Modes):
             network = jax.tree.map(lambda leaf, i=position: leaf[i], networks)
             for draw in range(self.samples):
                 order = jax.random.permutation(jax.random.fold_in(key, draw), len(data))
-                rows = np.sort(np.asarray(order[: self.batch_size]))
-                found = statistics(problem, network, np.asarray(data.x[rows]))
+                chosen = np.sort(np.asarray(order[: self.rows]))
+                found = statistics(problem, network, np.asarray(data.x[chosen]))
                 members.append(Variables(network.params, with_statistics(network.state, found)))
         variables = jax.tree.map(lambda *leaves: jnp.stack(leaves), *members)
         indices = tuple(mode * self.samples + s for mode in kept.modes for s in range(self.samples))

@@ -1,5 +1,6 @@
 """What a report is about: one record a trained posterior, and the comparison of them."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
@@ -77,6 +78,17 @@ class Result:
     def is_shown(self) -> bool:
         """Whether there are predicted rows to draw."""
         return self.prediction is not None and _rows(self.prediction) > 0
+
+
+def title_of(methods: Sequence[str]) -> str:
+    """What a comparison of these methods is called.
+
+    >>> title_of(["Single network", "SWAG"]), title_of(["A", "B", "C"])
+    ('Single network against SWAG', 'A, B and C')
+    """
+    if len(methods) < 3:
+        return " against ".join(methods)
+    return f"{', '.join(methods[:-1])} and {methods[-1]}"
 
 
 @dataclass(frozen=True)

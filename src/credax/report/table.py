@@ -140,13 +140,15 @@ def summarise(comparison: Comparison) -> Table:
 
 
 def _column(name: str) -> Column:
+    # A metric of one of several data sets is named "boston:nll".
+    place, _, plain = name.rpartition(":")
     try:
-        metric = metrics.get(name)
+        metric = metrics.get(plain)
     except InputError:
         return Column(name, name.replace("_", " "))
     return Column(
         name,
-        metric.label,
+        f"{place} {metric.label}".strip(),
         metric.unit,
         metric.higher_is_better,
         metric.target,
