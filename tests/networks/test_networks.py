@@ -33,7 +33,12 @@ SMALL = {
 }
 
 
-@pytest.mark.parametrize("name", SMALL)
+SLOW = {"padded", "bottleneck", "preactivated", "frn silu"}
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=[pytest.mark.slow] if n in SLOW else []) for n in SMALL]
+)
 def test_a_network_keeps_its_promises(name):
     network, size = SMALL[name], 16
     x = jax.random.normal(KEY, (4, size, size, 1))

@@ -179,13 +179,16 @@ def _findings(results, settings: Settings) -> list[str]:
 
 def _figure(results, settings: Settings) -> Figure:
     labels = list(dict.fromkeys(r.method for r in results))
-    across = Axis(min(settings.orders) / 1.3, max(settings.orders) * 1.3, "order", log=True)
-    frame = Frame(across, Axis(0, 1.02, "share of the orbit"), left=44, right=430, bottom=230)
-    layers = [frame.axes()]
-    for number, label in enumerate(labels):
+    curves = []
+    for label in labels:
         mine = [r for r in results if r.method == label]
-        shares = [np.mean([r.metrics[f"osp_c{o}"] for r in mine]) / o for o in settings.orders]
-        layers.append(frame.line(settings.orders, shares, number))
+        means = [np.mean([r.metrics[f"osp_c{o}"] for r in mine]) for o in settings.orders]
+        curves.append(np.divide(means, settings.orders))
+    across = Axis(0, max(settings.orders) * 1.1, "order of the group")
+    down = Axis.around(np.append(np.concatenate(curves), 1.0), "share of the orbit")
+    frame = Frame(across, down, left=44, right=430, bottom=230)
+    lines = [frame.line(settings.orders, curve, n) for n, curve in enumerate(curves)]
+    layers = [frame.axes(), *lines]
     caption = (
         "Share of an orbit that gets the class of the untransformed picture, out of distribution, "
         "mean over sets and seeds. Only quarter turns are exact; between them interpolation limits "

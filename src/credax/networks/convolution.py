@@ -4,7 +4,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import partial
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import jax
 import jax.numpy as jnp
@@ -100,7 +100,7 @@ def _known(implementation: str) -> str:
     return implementation
 
 
-def _formulated(x, kernel, stride, padding, implementation):
+def _formulated(x, kernel, stride, padding, implementation) -> Any:
     if kernel.shape[:2] == (1, 1):
         return _product(x[:, ::stride, ::stride], kernel[0, 0])
     if implementation == "gemm" or x.shape[-1] < _FEW_CHANNELS:
