@@ -66,7 +66,8 @@ def compute(net: Any, x1, x2, memory_limit: int) -> Kernels:
                 target = whole[i : i + height, j : j + width]
                 target[...] = part[: target.shape[0], : target.shape[1]]
     if x2 is None:
-        _mirror(nngp), _mirror(ntk)
+        _mirror(nngp)
+        _mirror(ntk)
     return Kernels(nngp, ntk)
 
 
