@@ -108,7 +108,7 @@ def study(
                 # Orbits are built in; they take the steps that quarter turns would give them.
                 training = training.replace(epochs=4 * training.epochs)
             if arm.name == "group-cnn":
-                # Every weight acts at all orientations: one rate of descent does not fit all orders.
+                # Every weight acts at all orientations: no rate of descent suits all orders.
                 training = training.replace(optimiser="adam", learning_rate=0.003)
             posterior = fit(
                 problem,
