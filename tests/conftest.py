@@ -39,16 +39,32 @@ def blobs():
 # All tests together take longer than `make test` may: whole experiments, executed pages, and what
 # compiles many programs run under `make test-slow` only.
 _SLOW = (
+    "calibration/test_calibration_all",
+    "calibration/test_calibration_binning",
+    "calibration/test_calibration_mapie",
+    "calibration/test_calibration_regression",
+    "calibration/test_calibration_scaling",
+    "cli/test_cli.py::test_sigkill",
+    "cli/test_judging",
+    "conformance/test_conformance.py::test_strategies_agree[deep-ensemble-stream",
+    "conformance/test_conformance.py::test_strategies_agree[forde-map",
+    "conformance/test_conformance.py::test_strategies_agree[forde-stream",
+    "conformance/test_conformance.py::test_strategies_agree[forde-unroll",
+    "core/test_batch_statistics.py::test_sequential_passes",
+    "data/test_corruptions",
     "docs/test_contributing",
+    "docs/test_doctests.py::test_docstring_examples[credax.networks.resnet",
     "docs/test_pages",
     "experiments/",
     "groups/test_symmetrise",
-    "methods/test_calibrated",
-    "methods/test_cyclical",
-    "methods/test_feature_wgd",
-    "methods/test_hamiltonian",
     "infinite/test_empirical",
     "infinite/test_finite_width",
+    "infinite/test_turning",
+    "methods/test_calibrated",
+    "methods/test_cyclical",
+    "methods/test_deep_ensemble.py::test_sample_then_optimise",
+    "methods/test_feature_wgd",
+    "methods/test_hamiltonian",
     "methods/test_laplace",
     "methods/test_local_noise",
     "methods/test_noise_posteriors",
@@ -60,11 +76,16 @@ _SLOW = (
     "metrics/test_metrics_properties",
     "metrics/test_metrics_resampling",
     "metrics/test_metrics_streaming",
+    "networks/test_convolution.py::test_hessian",
+    "networks/test_networks.py::test_zero_head_gives_zero_outputs[resnet20",
+    "quality/test_against_reference",
+    "quality/test_exchangeability",
     "structure/test_structure_canonical",
     "structure/test_structure_mass",
     "structure/test_structure_match",
-    "quality/test_exchangeability",
+    "test_covariance_prior",
     "training/test_distributed",
+    "training/test_loop.py::test_members_see_their_own_order",
     "zoo/test_zoo_training",
 )
 
@@ -83,8 +104,8 @@ def pytest_runtest_teardown(item, nextitem):
 
 
 def pytest_collection_modifyitems(items):
-    """Mark the rooms above as slow."""
+    """Mark what is listed above as slow."""
     tests = Path(__file__).parent
     for item in items:
-        if item.path.relative_to(tests).as_posix().startswith(_SLOW):
+        if f"{item.path.relative_to(tests).as_posix()}::{item.name}".startswith(_SLOW):
             item.add_marker(pytest.mark.slow)
