@@ -12,6 +12,8 @@ import jax  # noqa: E402
 import numpy as np  # noqa: E402
 import pytest  # noqa: E402
 
+from credax.errors import InputError  # noqa: E402
+
 
 @pytest.fixture(scope="session")
 def shared_folder() -> Path | None:
@@ -25,6 +27,18 @@ def float64():
     """Double precision inside a test."""
     with jax.enable_x64(True):
         yield
+
+
+@pytest.fixture
+def refused():
+    """Checks that a call is refused with one line that matches."""
+
+    def check(call, words):
+        with pytest.raises(InputError, match=words) as caught:
+            call()
+        assert "\n" not in str(caught.value)
+
+    return check
 
 
 @pytest.fixture(scope="session")

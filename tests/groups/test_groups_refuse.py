@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from credax import groups
-from credax.errors import InputError
 
 PLANE, TURNS = groups.plane_rotations(4), groups.quarter_turns(3)
 ROWS = np.ones((2, 3, 3))
@@ -50,8 +49,5 @@ CASES = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_what_cannot_be_is_refused_in_a_sentence(name):
-    call, words = CASES[name]
-    with pytest.raises(InputError, match=words) as caught:
-        call()
-    assert "\n" not in str(caught.value)
+def test_what_cannot_be_is_refused_in_a_sentence(name, refused):
+    refused(*CASES[name])

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from credax import infinite
-from credax.errors import InputError
 
 NET = infinite.serial(infinite.Dense(4), infinite.Erf(), infinite.Dense(1))
 X, Y = np.arange(6.0).reshape(3, 2), np.arange(3.0)
@@ -77,8 +76,5 @@ CASES = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_what_cannot_be_is_refused_in_a_sentence(name):
-    call, words = CASES[name]
-    with pytest.raises(InputError, match=words) as caught:
-        call()
-    assert "\n" not in str(caught.value)
+def test_what_cannot_be_is_refused_in_a_sentence(name, refused):
+    refused(*CASES[name])

@@ -13,7 +13,7 @@ import numpy as np
 from credax.data import Dataset, Split
 from credax.experiments.bench import Bench
 from credax.experiments.experiment import Arm, Data, Experiment, Outcome, Scale
-from credax.experiments.forde_digits import CURVES, ensemble
+from credax.experiments.forde_digits import CURVES, TRAINING, ensemble
 from credax.experiments.shift import (
     Shift,
     corrupted_cells,
@@ -31,17 +31,10 @@ from credax.networks import MLP
 from credax.networks.sequential import Body
 from credax.problem import Problem
 from credax.standardise import Standardise
-from credax.training import Training, fit
+from credax.training import fit
 
 FEATURES, SOURCE_CLASSES = 64, 5
-TRAINING = Training(
-    epochs=60,
-    batch_size=256,
-    learning_rate=0.2,
-    schedule="piecewise-linear",
-    final_ratio=0.01,
-    shared_augment=True,
-)
+HEADS = TRAINING.replace(batch_size=256, learning_rate=0.2)
 
 
 def head(outputs: int) -> MLP:
@@ -113,7 +106,7 @@ def _scale(members: int, seeds: int, epochs: int, small: bool, note: str) -> Sca
     return Scale(
         data=Data("digits", 256 if small else 1200, 100 if small else 597, (8, 8, 1), 10),
         network=head,
-        training=TRAINING.replace(epochs=epochs, batch_size=64 if small else 256),
+        training=HEADS.replace(epochs=epochs, batch_size=64 if small else 256),
         arms=arms(members),
         seeds=seeds,
         evaluation=Shift("digits", (1, 5) if small else (1, 2, 3, 4, 5), 100 if small else None),

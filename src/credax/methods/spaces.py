@@ -19,7 +19,7 @@ from credax.likelihood import Bernoulli, Categorical, Gaussian
 from credax.network import Variables
 from credax.networks.convolution import using_implementation
 from credax.problem import Batch, Problem
-from credax.training.members import Strategy, Unroll
+from credax.training.members import Strategy, Unroll, separate
 
 GradientOf = Literal["logit", "log_prob", "loss", "logit_difference"]
 Statistics = Literal["batch", "frozen", "detached"]
@@ -229,9 +229,8 @@ class InputGradients(eqx.Module):
 
             cotangents = (outputs_cotangent, z_cotangent)
             if unrolled:
-                count, every = len(keys), own(variables.params)
-                each = [jax.tree.map(lambda leaf, i=i: leaf[i], every) for i in range(count)]
-                return strategy.in_turn([partial(pulled, mine) for mine in each], cotangents)
+                each = [partial(pulled, mine) for mine in separate(own(variables.params))]
+                return strategy.in_turn(each, cotangents)
             both = (own(variables.params), cotangents)
             return strategy(lambda both, _: pulled(*both), both, None)
 

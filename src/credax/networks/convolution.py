@@ -15,7 +15,7 @@ from credax.errors import InputError, unknown
 from credax.network import Variables
 from credax.networks import initialisers
 from credax.networks.initialisers import float_dtype
-from credax.networks.once import computed_once, gradient_once
+from credax.networks.once import computed_after, computed_once, gradient_once
 
 Padding = Literal["SAME", "VALID", "CENTRED"]
 PADDINGS = ("SAME", "VALID", "CENTRED")
@@ -199,7 +199,7 @@ def _input_gradient(back, kernel, stride, padding, size):
 @partial(jax.custom_vjp, nondiff_argnums=(2, 3, 4))
 def _kernel_gradient(x, back, stride, padding, window):
     # Shifted copies of either are not to be made before both are there.
-    x, back = _after(x, back), _after(back, x)
+    x, back = computed_after(x, back), computed_after(back, x)
     shape = jax.ShapeDtypeStruct((*window, x.shape[-1], back.shape[-1]), x.dtype)
     forward = lambda kernel: _gemm(x, kernel, stride, padding)  # noqa: E731
     return jax.linear_transpose(forward, shape)(back)[0]
@@ -235,11 +235,6 @@ for _form, _back in (
     (_kernel_gradient, _kernel_gradient_back),
 ):
     _form.defvjp(lambda a, b, *rest, form=_form: (form(a, b, *rest), (a, b)), _back)
-
-
-def _after(x, other):
-    seen = other[0, 0, 0, 0]
-    return x * jnp.where(seen == seen, 1, seen)
 
 
 # Flat, so that the weight gradient is a product of two matrices as they lie in memory: with the

@@ -51,8 +51,7 @@ class Unroll(eqx.Module):
 
     def __call__(self, function, own, shared):
         """A Python loop, stacked."""
-        count = len(jax.tree.leaves(own)[0])
-        return _stacked([function(_member(own, i), shared) for i in range(count)])
+        return _stacked([function(mine, shared) for mine in separate(own)])
 
     def in_turn(self, functions, late, at_once: int = 1):
         """``functions[i](late[i])``, each ``late`` kept back until earlier members are done.
@@ -62,8 +61,7 @@ class Unroll(eqx.Module):
         The compiler would else run all members side by side.
         """
         results = []
-        for i, function in enumerate(functions):
-            mine = _member(late, i)
+        for i, (function, mine) in enumerate(zip(functions, separate(late), strict=True)):
             if i >= at_once:
                 one = _one_after(results[i - at_once])
                 mine = jax.tree.map(lambda leaf, one=one: leaf * one.astype(leaf.dtype), mine)
@@ -72,12 +70,10 @@ class Unroll(eqx.Module):
 
     def vjp(self, function, params, rest):
         """Values and auxiliaries of ``function(params, rest)``, and a pullback that takes turns."""
-        count = len(jax.tree.leaves(params)[0])
         each = []
-        for i in range(count):
-            own = _member(rest, i)
+        for mine, own in zip(separate(params), separate(rest), strict=True):
             one = lambda params, own=own: function(params, own)  # noqa: E731
-            each.append(jax.vjp(one, _member(params, i), has_aux=True))
+            each.append(jax.vjp(one, mine, has_aux=True))
         values, pulls, auxiliaries = zip(*each, strict=True)
 
         def pullback(cotangents):
@@ -91,8 +87,10 @@ def _stacked(results) -> Any:
     return jax.tree.map(lambda *leaves: jnp.stack(leaves), *results)
 
 
-def _member(tree: Any, index: int) -> Any:
-    return jax.tree.map(lambda leaf: leaf[index], tree)
+def separate(tree: Any) -> list[Any]:
+    """The members of a stacked tree, one by one."""
+    count = len(jax.tree.leaves(tree)[0])
+    return [jax.tree.map(lambda leaf, i=i: leaf[i], tree) for i in range(count)]
 
 
 def _one_after(tree: Any) -> jax.Array:
