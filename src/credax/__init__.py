@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from credax.data import Dataset as Dataset
     from credax.data import Split as Split
     from credax.errors import InputError as InputError
+    from credax.fitting import fit as fit
     from credax.gaussian_posterior import GaussianPosterior as GaussianPosterior
     from credax.infinite.method import NNGP as NNGP
     from credax.infinite.method import NTK as NTK
@@ -74,7 +75,6 @@ if TYPE_CHECKING:
     from credax.standardise import Standardise as Standardise
     from credax.training.config import Training as Training
     from credax.training.loop import MemberDiverged as MemberDiverged
-    from credax.training.loop import fit as fit
 
 __version__ = "0.1.0"
 
@@ -124,7 +124,7 @@ __getattr__, __all__ = lazy_names(  # pyright: ignore[reportUnsupportedDunderAll
         "NTK": "infinite.method",
         "NNGP": "infinite.method",
         "Training": "training.config",
-        "fit": "training.loop",
+        "fit": "fitting",
         "MemberDiverged": "training.loop",
         "Posterior": "posterior",
         "Population": "posterior",

@@ -51,6 +51,10 @@ class Dataset:
     validation: Split | None = None
     task: Task = "classification"
     class_names: tuple[str, ...] = ()
+    feature_names: tuple[str, ...] = ()
+    """Names of the input columns, where inputs are rows of a table with a header."""
+    target_names: tuple[str, ...] = ()
+    """Names of the target columns, where there are any."""
 
     @property
     def input_shape(self) -> tuple[int, ...]:
