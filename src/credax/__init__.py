@@ -72,6 +72,8 @@ if TYPE_CHECKING:
     from credax.prior import ScaleMixturePrior as ScaleMixturePrior
     from credax.problem import Batch as Batch
     from credax.problem import Problem as Problem
+    from credax.runs import SavedRun as SavedRun
+    from credax.runs import open_run as open_run
     from credax.standardise import Standardise as Standardise
     from credax.training.config import Training as Training
     from credax.training.loop import MemberDiverged as MemberDiverged
@@ -126,6 +128,8 @@ __getattr__, __all__ = lazy_names(  # pyright: ignore[reportUnsupportedDunderAll
         "Training": "training.config",
         "fit": "fitting",
         "MemberDiverged": "training.loop",
+        "open_run": "runs",
+        "SavedRun": "runs",
         "Posterior": "posterior",
         "Population": "posterior",
         "GaussianPosterior": "gaussian_posterior",

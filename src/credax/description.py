@@ -155,8 +155,10 @@ def _imported(value: Any, where: str, seen: tuple[int, ...]) -> dict[str, Any]:
     if isinstance(value, types.FunctionType):
         return _function(value, where, seen)
     wrapped = getattr(value, "__wrapped__", None)
-    return {"function": name, "of": describe(wrapped, where, seen)} if wrapped else _record(
-        value, where, seen
+    return (
+        {"function": name, "of": describe(wrapped, where, seen)}
+        if wrapped
+        else _record(value, where, seen)
     )
 
 
@@ -222,8 +224,10 @@ def _class_code(kind: type, where: str, seen: tuple[int, ...]) -> str:
     own = {
         name: describe(member, f"{where}.{name}", seen)
         for name, member in sorted(vars(kind).items())
-        if isinstance(member, plain) and name not in ("__doc__", "__module__", "__qualname__")
-        and not name.startswith("__dataclass") and name not in _MADE
+        if isinstance(member, plain)
+        and name not in ("__doc__", "__module__", "__qualname__")
+        and not name.startswith("__dataclass")
+        and name not in _MADE
     }
     return digest(json.dumps(own, sort_keys=True))
 

@@ -16,6 +16,7 @@ from safetensors.numpy import load_file
 from safetensors.numpy import save as safetensors_bytes
 
 from credax.errors import InputError
+from credax.keys import wrap
 
 
 class DamagedFile(InputError):
@@ -122,7 +123,7 @@ def load_tree(path: str | Path, template: Any) -> tuple[Any, dict[str, Any]]:
                 f"{path} does not fit this problem: {name} has shape {tuple(array.shape)} there "
                 f"and {tuple(leaf.shape)} here"
             )
-        restored.append(jax.random.wrap_key_data(jnp.asarray(array)) if is_key else array)
+        restored.append(wrap(array) if is_key else array)
     return jax.tree.unflatten(structure, restored), metadata
 
 

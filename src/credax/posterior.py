@@ -17,7 +17,6 @@ from credax.files import load_tree, read_header, save_tree
 from credax.network import Variables
 from credax.prediction import Prediction, concatenate
 from credax.problem import Problem, check_inputs
-from credax.standardise import Standardise
 
 LARGEST_BATCH = 512
 BATCH_ENTRIES = 2**22
@@ -156,8 +155,7 @@ def read_population(
     """Shapes of the members in a file, and what makes a population of their variables."""
     if metadata.get("kind") != kind:
         raise InputError(f"{path} does not hold a {kind}; it holds {metadata.get('kind')!r}")
-    units = {name: unit and Standardise(**unit) for name, unit in metadata["units"].items()}
-    problem = problem.with_units(**units)
+    problem = problem.with_stored_units(**metadata["units"])
     indices, shape = tuple(metadata["members"]), tuple(metadata["input_shape"])
     dtype, diagnostics = metadata["input_dtype"], metadata.get("diagnostics", {})
     example = jax.ShapeDtypeStruct((1, *shape), dtype)

@@ -73,9 +73,7 @@ def test_warm_up_in_steps_is_that_of_blackjax():
     )  # fmt: skip
     (last, found), _ = whole.run(key, start, warmup)
     np.testing.assert_allclose(state.adapted.step_size, found["step_size"], rtol=1e-4)
-    np.testing.assert_allclose(
-        state.adapted.inverse_mass, found["inverse_mass_matrix"], rtol=1e-4
-    )
+    np.testing.assert_allclose(state.adapted.inverse_mass, found["inverse_mass_matrix"], rtol=1e-4)
     np.testing.assert_allclose(state.chain.position, last.position, rtol=1e-3)
     assert int(state.moves) == 0
     after, _ = chain.step(key, state, None)

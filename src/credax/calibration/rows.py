@@ -60,13 +60,24 @@ def calibration_rows(data: Dataset, *, allow_overlap: bool = False) -> Split:
     return data.validation
 
 
+def known_rows(own: np.ndarray, others: np.ndarray, repeats: float = 0.0) -> np.ndarray:
+    """Positions of rows that are among the others, by `row_digests`.
+
+    None where there are no more of them than honest repetition within the others explains (mean
+    plus four standard deviations); ``repeats`` is a share of repeated rows known from elsewhere.
+    """
+    shared = np.flatnonzero(np.isin(own, others))
+    natural = max(repeats, float(np.mean(_copies(others) > 0)) if len(others) else 0.0)
+    expected = natural * len(own)
+    likely = len(shared) <= expected + 4 * math.sqrt(expected * (1 - natural))
+    return shared[:0] if likely else shared
+
+
 def _refuse(calibration: Split, other: Split, name: str, repeats: float = 0.0) -> None:
     dtype = None if calibration.x.dtype == other.x.dtype else np.float32
     own, digests = row_digests(calibration, dtype=dtype), row_digests(other, dtype=dtype)
-    shared = np.flatnonzero(np.isin(own, digests))
-    natural = max(repeats, float(np.mean(_copies(digests) > 0)) if len(digests) else 0.0)
-    expected = natural * len(own)
-    if len(shared) > expected + 4 * math.sqrt(expected * (1 - natural)):
+    shared = known_rows(own, digests, repeats)
+    if len(shared):
         raise InputError(_refusal(shared, len(own), name))
 
 

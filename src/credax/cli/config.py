@@ -15,6 +15,9 @@ from tyro.constructors import PrimitiveConstructorSpec
 from credax.errors import InputError
 from credax.training.config import Training
 
+COMMAND: list[str] = []
+"""The words of the command that runs, for the record."""
+
 Likelihood = Literal["auto", "categorical", "bernoulli", "gaussian", "heteroscedastic"]
 
 _COMMAS = PrimitiveConstructorSpec(
@@ -155,9 +158,11 @@ def task_from_json(content: dict[str, Any], path: Path) -> Task:
         training["milestones"] = tuple(training["milestones"])
         training["cycle_ratios"] = tuple(training.get("cycle_ratios", (1.0, 0.01)))
         training["augment"] = tuple(training["augment"])
+        if training.get("stepping") == "auto":  # what the first runs called the loop
+            training["stepping"] = "loop"
         values["network_options"] = tuple(values["network_options"])
         return Task(**values, training=Training(**training))
-    except (KeyError, TypeError) as error:
+    except (KeyError, TypeError, ValueError) as error:
         raise InputError(
             f"{path} is not the configuration of a credax run ({error}); was it made by credax fit?"
         ) from error

@@ -1,4 +1,4 @@
-"""What a run keeps of its data beside the rows: names, shapes, digests. Predictions need no more."""
+"""What a run keeps of its data beside the rows: names, shapes, digests."""
 
 import dataclasses
 from dataclasses import dataclass, field
@@ -34,7 +34,7 @@ class About:
     classes: dict[str, list[int]] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, data: Dataset, path: str = "") -> "About":
+    def of(cls, data: Dataset) -> "About":
         """What is to be known of a data set."""
         splits = {name: getattr(data, name) for name in SPLITS}
         rows = {name: fingerprint(s) for name, s in splits.items() if s is not None and len(s)}
@@ -50,7 +50,7 @@ class About:
             data.class_names,
             data.feature_names,
             data.target_names,
-            path,
+            data.path,
             rows,
             classes,
         )

@@ -18,7 +18,6 @@ from credax.network import Variables
 from credax.posterior import check_rows
 from credax.prediction import Prediction, concatenate
 from credax.problem import Problem
-from credax.standardise import Standardise
 
 ROWS = 512
 SCALES = np.geomspace(1.0, 200.0, 80)
@@ -136,8 +135,7 @@ def load_infinite(path: str | Path, problem: Problem, build: Any) -> InfinitePos
             f"{path} does not hold an infinite posterior; it holds {metadata.get('kind')!r}"
         )
     arrays, _ = load_arrays(path)
-    units = {name: unit and Standardise(**unit) for name, unit in metadata["units"].items()}
-    problem = problem.with_units(**units)
+    problem = problem.with_stored_units(**metadata["units"])
     return build(problem, arrays["x"], arrays["y"], arrays["noise"], tuple(metadata["members"]))
 
 

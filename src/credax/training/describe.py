@@ -12,6 +12,7 @@ from credax.data.dataset import Split
 from credax.data.rows import fingerprint
 from credax.description import describe, file_digest, shortened
 from credax.problem import Problem
+from credax.standardise import Standardise
 from credax.training.config import Training
 from credax.training.hooks import files_of
 
@@ -51,9 +52,14 @@ def describe_problem(problem: Problem) -> dict[str, Any]:
         "network": describe(problem.network, "network"),
         "likelihood": describe(problem.likelihood, "likelihood"),
         "prior": shortened(describe(problem.prior, "prior")),
-        "inputs": describe(problem.inputs, "inputs"),
-        "targets": describe(problem.targets, "targets"),
+        "inputs": _units(problem.inputs),
+        "targets": _units(problem.targets),
     }
+
+
+def _units(unit: Standardise | None) -> dict[str, Any] | None:
+    """By value, however many columns there are: predictions need them."""
+    return None if unit is None else {"type": "credax.Standardise", **unit.to_lists()}
 
 
 def describe_method(method: Any) -> dict[str, Any]:
@@ -69,9 +75,7 @@ def describe_method(method: Any) -> dict[str, Any]:
 def describe_training(training: Training) -> dict[str, Any]:
     """Every setting of the training."""
     return {
-        field.name: shortened(
-            describe(getattr(training, field.name), f"training.{field.name}")
-        )
+        field.name: shortened(describe(getattr(training, field.name), f"training.{field.name}"))
         for field in dataclasses.fields(training)
     }
 

@@ -13,6 +13,7 @@ import numpy as np
 from credax.data.about import About
 from credax.data.dataset import Dataset, Split
 from credax.errors import InputError
+from credax.keys import as_key
 from credax.posterior import Posterior
 from credax.problem import Problem
 from credax.training.augment import check_augmentations
@@ -92,13 +93,13 @@ def fit(
     problem.check(train.x, train.y)
     check_augmentations(training.augment, tuple(train.x.shape[1:]))
     check_validation(method, training, held_out)
-    key = jax.random.key(key) if isinstance(key, int) else key
+    key = as_key(key)
     training.steps_per_epoch(len(train))
     dynamics = method.dynamics(problem, train, training)
     program = build_program(problem, dynamics, training, train, key, mesh)
     run = None
     if folder is not None:
-        about = _about(data, train, held_out, problem, config)
+        about = _about(data, train, held_out, problem)
         run = RunFolder(folder, writes=jax.process_index() == 0)
         run.open(
             describe_run(problem, method, training, about, key, config),
@@ -121,12 +122,10 @@ def _held_out(data: Any, validation: Any) -> Split | None:
     return data.validation if isinstance(data, Dataset) else None
 
 
-def _about(data: Any, train: Split, held_out: Split | None, problem: Problem, config: Any) -> About:
-    """What the folder says of the data; the command line knows the file it came from."""
+def _about(data: Any, train: Split, held_out: Split | None, problem: Problem) -> About:
     if not isinstance(data, Dataset):
         return About.of_rows(train, held_out, problem.likelihood.task)
-    whole = dataclasses.replace(data, validation=held_out)
-    return About.of(whole, (config or {}).get("path", ""))
+    return About.of(dataclasses.replace(data, validation=held_out))
 
 
 class _Loop:
@@ -337,7 +336,12 @@ class _Loop:
             self._drop_diverged(alive)
         with Growth() as growth:
             posterior = self.method.posterior(
-                program.problem, program.dynamics, on_host(carry.states), variables, alive, self.data
+                program.problem,
+                program.dynamics,
+                on_host(carry.states),
+                variables,
+                alive,
+                self.data,
             )
             posterior = tuned_posterior(self.method, posterior, self.held_out)
         took = time.monotonic() - began

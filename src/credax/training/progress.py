@@ -1,7 +1,6 @@
 """A progress bar on a terminal; a plain line now and then elsewhere."""
 
 import time
-
 from typing import Protocol
 
 from rich.console import Console
@@ -131,7 +130,7 @@ def _duration(seconds: float) -> str:
 
 
 def reporter_for(progress: "bool | Reporter | None", unit: str = "epochs") -> Reporter:
-    """``True`` and ``None`` a bar on a terminal and lines elsewhere, ``False`` silence; or one's own.
+    """``True`` and ``None`` a bar on a terminal, lines elsewhere; ``False`` silence; or one's own.
 
     >>> type(reporter_for(False)).__name__
     'Silent'

@@ -1,9 +1,9 @@
 """A run is a folder: what was asked, how it went, where it stands, what came out.
 
 ``config.json`` (fully resolved), ``rows.safetensors`` (a sample of the test rows, digests of the
-training rows), ``metrics.jsonl`` (a line per record), ``state.safetensors`` with ``state.json`` (the
-checkpoint, and the one before it), ``members.safetensors`` (the result). Every file is written
-under a temporary name, synced and renamed.
+training rows), ``metrics.jsonl`` (a line per record), ``state.safetensors`` with ``state.json``
+(the checkpoint, and the one before it), ``members.safetensors`` (the result). Every file is
+written under a temporary name, synced and renamed.
 """
 
 import fcntl
