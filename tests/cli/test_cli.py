@@ -137,7 +137,8 @@ def test_predictions_are_written_and_never_overwritten(finished, capsys, work):
     code, _, err = run(capsys, "predict", finished, "x.npz")
     assert code == 2
     assert "exists" in err
-    assert run(capsys, "predict", finished, "x.csv", "--out", "p.npz")[0] == 0
+    with pytest.warns(UserWarning, match="taken in their order: a, b"):
+        assert run(capsys, "predict", finished, "x.csv", "--out", "p.npz")[0] == 0
     assert np.load(work / "p.npz")["members"].shape == (2, 5, 2)
 
 

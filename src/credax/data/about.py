@@ -76,7 +76,7 @@ class About:
 
     def difference(self, data: Dataset, splits: tuple[str, ...] = SPLITS) -> str | None:
         """In words, what of these splits is no longer as it was; None where all is."""
-        if data.class_names != self.class_names:
+        if self.name and data.class_names != self.class_names:
             return f"its classes were {_few(self.class_names)} and are {_few(data.class_names)}"
         if self.feature_names and data.feature_names != self.feature_names:
             return f"its columns were {_few(self.feature_names)} and are {_few(data.feature_names)}"

@@ -1,6 +1,7 @@
 """Tables of text (CSV): a user's own rows, one target column; and new rows for a trained model."""
 
 import os
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -64,8 +65,8 @@ def read_inputs(
 ) -> tuple[np.ndarray, tuple[str, ...]]:
     """New rows for a model of these columns, and the names of columns that it does not use.
 
-    Columns are found by their names, in whatever order. A model trained without a header takes
-    files without one, columns in the order of its training.
+    Columns are found by their names, in whatever order. A model trained on inputs without names
+    takes columns in the order of its training; a warning says so if the file has a header.
     """
     table = _new_rows(Path(path), features, width)
     if not features:
@@ -124,17 +125,19 @@ def _new_rows(path: Path, features: tuple[str, ...], width: int) -> Cells:
         _check_names(path, tuple(name for name in first if name in features))
         table = Cells(path, tuple(first), rows[1:])
     else:
-        if not any(map(is_number, first)):
-            raise InputError(
-                f"{path} has a header and the model was trained on a file without one, so its "
-                f"columns have no names; give {width} columns in the order of that file, no header"
-            )
         if len(first) != width:
             raise InputError(
                 f"{path} has {len(first)} columns; the model was trained on {width} (the target "
                 "is not among them)"
             )
-        table = Cells(path, None, rows)
+        header = not any(map(is_number, first))
+        table = Cells(path, tuple(first) if header else None, rows[1:] if header else rows)
+        if header:
+            warnings.warn(
+                f"the model was trained on inputs without names, so the columns of {path} are "
+                f"taken in their order: {', '.join(first)}",
+                stacklevel=3,
+            )
     if not table.rows:
         raise InputError(f"{path} has a header and no rows; give at least one")
     return table

@@ -96,6 +96,7 @@ def changed_freely(old: dict[str, Any], new: dict[str, Any]) -> dict[str, tuple[
     """Settings of how members run that differ: results then agree to rounding, not to the bit."""
     before, after = old.get("training", {}), new.get("training", {})
     names = sorted(FREE - {"checkpoint_every"})
+    before = {**before, "stepping": "loop"} if before.get("stepping") == "auto" else before
     return {n: (before[n], after[n]) for n in names if n in before and before[n] != after.get(n)}
 
 
