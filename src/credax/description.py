@@ -113,8 +113,6 @@ def _array(value: Any) -> dict[str, Any]:
 def _record(value: Any, where: str, seen: tuple[int, ...]) -> dict[str, Any]:
     kind = type(value)
     head: dict[str, Any] = {"type": type_name(kind)}
-    if not _is_library(kind.__module__):
-        head["code"] = _class_code(kind, where, seen)
     if dataclasses.is_dataclass(value):
         names = [field.name for field in dataclasses.fields(value)]
     elif hasattr(value, "_fields"):
@@ -130,6 +128,8 @@ def _record(value: Any, where: str, seen: tuple[int, ...]) -> dict[str, Any]:
                 "description; give the object that holds it an attribute name (a text that changes "
                 "when it does), or fit without folder"
             )
+        if not _is_library(kind.__module__):
+            head["code"] = _class_code(kind, where, seen)
         own = {n: getattr(value, n) for n in names if hasattr(value, n)}
         return head | {n: describe(v, f"{where}.{n}", seen) for n, v in own.items()}
     except InputError:
@@ -171,7 +171,7 @@ def _function(value: Any, where: str, seen: tuple[int, ...]) -> dict[str, Any]:
         return {"method": value.__func__.__qualname__, "of": own}
     cells = [cell.cell_contents for cell in value.__closure__ or () if _filled(cell)]
     rest = [value.__defaults__, value.__kwdefaults__, cells]
-    if not _is_library(value.__module__):
+    if not _is_installed(value.__code__.co_filename):
         rest += [_code(value.__code__), _globals(value)]
     inside = shortened({"type": "function", "parts": describe(rest, where, seen)})
     name = f"{value.__module__}.{value.__qualname__}"
@@ -205,10 +205,16 @@ def _globals(function: types.FunctionType) -> dict[str, Any]:
     for name in sorted(_names(function.__code__)):
         value = function.__globals__.get(name)
         plain = isinstance(value, bool | int | float | str | tuple | np.ndarray | jax.Array)
-        own = callable(value) and not _is_library(getattr(value, "__module__", None) or "builtins")
-        if value is not None and (plain or own):
+        if plain or _is_own(value):
             found[name] = value
     return found
+
+
+def _is_own(value: Any) -> bool:
+    """Whether a user writes and edits it: a function, a class, or an object that is called."""
+    if isinstance(value, types.FunctionType):
+        return not _is_installed(value.__code__.co_filename)
+    return callable(value) and not _is_library(getattr(value, "__module__", None) or "builtins")
 
 
 def _names(code: types.CodeType) -> set[str]:
@@ -244,6 +250,12 @@ def _is_library(module: str) -> bool:
     if top == "credax" or top in sys.builtin_module_names or top in sys.stdlib_module_names:
         return True
     file = getattr(sys.modules.get(top), "__file__", None)
-    return file is not None and str(Path(file).resolve()).startswith(
-        tuple(str(Path(place).resolve()) for place in _LIBRARIES)
-    )
+    return file is not None and _is_installed(file)
+
+
+@functools.lru_cache(maxsize=4096)
+def _is_installed(file: str) -> bool:
+    """Whether a source file is that of an installed package, of Python or of credax."""
+    places = [Path(place) for place in _LIBRARIES] + [Path(__file__).parent]
+    path = Path(file).resolve()
+    return file[:1] != "<" and any(path.is_relative_to(place.resolve()) for place in places)
