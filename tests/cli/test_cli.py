@@ -166,6 +166,22 @@ def test_compare_writes_table_and_page(capsys, work):
     assert stamps == {p: p.stat().st_mtime_ns for p in folder.glob("*/members.safetensors")}
 
 
+@pytest.mark.parametrize("method", methods.names())
+def test_every_method_has_a_dry_run(capsys, work, method):
+    """With what the method decides about the training: HMC's transitions are its epochs."""
+    flags = ["--data", "toy/two-moons", "--network-options", "hidden=(4,)", "--dry-run", "--json"]
+    if method == "mc-batch-norm":
+        flags.insert(4, "norm=batch")
+    code, out, err = run(capsys, "fit", method, *flags)
+    assert code == 0, err
+    content = json.loads(out)
+    assert content["parameters"]["members"] >= 1
+    assert content["memory_bytes_estimate"]["total"] > 0
+    if method in ("hmc", "nuts"):
+        assert content["steps"] == {"per epoch": 1, "total": 600}
+    assert not list(work.iterdir())
+
+
 def test_dry_run_writes_nothing(capsys, work):
     code, out, _ = run(capsys, *FIT, "--dry-run", "--json")
     assert code == 0
