@@ -63,6 +63,19 @@ def test_network_options_are_settings():
     assert found == ["S (hidden (8,))", "S (hidden (9,))"]
 
 
+def test_one_name_in_two_places_says_where():
+    found = labels(
+        run("S", 0, {"schedule": "a"}, {"schedule": "a"}),
+        run("S", 0, {"schedule": "a"}, {"schedule": "b"}),
+    )
+    assert found == ["S (training schedule a)", "S (training schedule b)"]
+
+
+def test_runs_of_the_library_differ_in_their_problem():
+    runs = [Result("S", 0, {}, config={"problem": {"prior": p}}) for p in ("weak", "strong")]
+    assert labels(*runs) == ["S (prior weak)", "S (prior strong)"]
+
+
 def test_other_settings_are_never_averaged_even_when_the_seeds_differ():
     assert labels(run("S", 0, {"rank": 1}), run("S", 1, {"rank": 2})) == [
         "S (rank 1)",

@@ -214,4 +214,4 @@ def test_settings_are_listed_once_for_seeds_that_share_them():
     text = page(classification())
     section = text[text.index('<section id="configuration"') :]
     assert section.count("<details>") == 2
-    assert "single, seeds 0, 1" in section
+    assert "single, 2 seeds (0, 1)" in section

@@ -58,14 +58,17 @@ def settings(config: dict[str, Any]) -> dict[str, Any]:
     training = config.get("training", task.get("training"))
     rest = {name: value for name, value in task.items() if name not in _SEPARATE}
     options = [str(option).partition("=") for option in task.get("network_options") or ()]
-    parts = [
-        _flat(training) if isinstance(training, dict) else {},
-        _flat(rest),
-        {name: value for name, _, value in options},
-        {"credax": config["credax"]} if "credax" in config else {},
-    ]
-    for part in parts:
-        found |= {name: value for name, value in part.items() if name not in found}
+    problem = config.get("problem") if not task else None
+    parts = {
+        "training": _flat(training) if isinstance(training, dict) else {},
+        "task": _flat(rest),
+        "network": {name: value for name, _, value in options},
+        "problem": _flat(problem) if isinstance(problem, dict) else {},
+        "": {"credax": config["credax"]} if "credax" in config else {},
+    }
+    for place, part in parts.items():
+        # A name that an earlier part has too says where it comes from: training schedule.
+        found |= {f"{place}.{n}" if n in found else n: value for n, value in part.items()}
     return found
 
 
