@@ -12,6 +12,8 @@ from credax.report.parts import key, key_line, numbers, panel, panels, plain_tab
 from credax.report.result import Comparison, Result
 from credax.report.svg import Axis, Frame, drawing
 
+_PROMISED = ("set_coverage", "interval_coverage")
+
 
 def calibrated_section(comparison: Comparison) -> Markup | None:
     """Scores before and after every calibrator, with smooth reliability curves of both."""
@@ -68,7 +70,7 @@ def sets_section(comparison: Comparison) -> Markup | None:
         plain_table(
             ["method and calibrator", *[_label(c) for c in columns]],
             [
-                [f"{m}, {name}", *[_mean(results, f"calibrated/{name}/{c}") for c in columns]]
+                [f"{m}, {name}", *[_beside_promise(results, name, c) for c in columns]]
                 for m, name, results in found
             ],
         ),
@@ -90,6 +92,15 @@ def _label(column: str) -> str:
 def _mean(results: list[Result], key: str) -> str:
     values = [r.metrics[key] for r in results if key in r.metrics]
     return fixed(float(np.mean(values))) if values else short(None)
+
+
+def _beside_promise(results: list[Result], name: str, column: str) -> str:
+    """A value, and beside a coverage the level that was promised."""
+    text = _mean(results, f"calibrated/{name}/{column}")
+    level = results[0].judgement.levels.get(name)
+    if level is None or column not in _PROMISED:
+        return text
+    return f"{text} (promised {level:.2f})"
 
 
 def _rows(method: str, name: str, results: list[Result], shown: list[str]) -> list[list[str]]:
