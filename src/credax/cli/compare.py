@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import shlex
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -27,16 +28,24 @@ def run(arguments: list[str]) -> None:
         raise InputError(f"seeds is {config.seeds}; give at least 1")
     if not config.methods:
         raise InputError("methods is empty; name at least one, such as --methods single")
-    compare(config)
+    compare(config, shlex.join(["credax", "compare", *arguments]))
 
 
-def compare(config: Compare) -> None:
+def compare(config: Compare, command: str = "") -> None:
     """Train each method and seed in a run folder of its own, then tabulate and report."""
     from rich.console import Console
 
-    from credax.cli.job import Job, SavedRun
+    from credax.cli.job import Job, SavedRun, facts_of
     from credax.cli.plan import plan
-    from credax.report import Comparison, print_rich, summarise, write_csv, write_html, write_json
+    from credax.report import (
+        Comparison,
+        distinguish,
+        print_rich,
+        summarise,
+        write_csv,
+        write_html,
+        write_json,
+    )
     from credax.report.result import title_of
 
     records = [_record(name, config.members) for name in config.methods]
@@ -62,13 +71,15 @@ def compare(config: Compare) -> None:
         progress = False if quiet else None
         posterior = job.train(fit, folder, progress)
         results.append(SavedRun.open(folder).result(posterior, judge, progress))
+    results = distinguish(results)
     comparison = Comparison(
-        title=title_of([record.title for record in records]),
+        title=title_of(list(dict.fromkeys(result.method for result in results))),
         data=job.dataset.name,
         task=job.dataset.task,
         results=results,
         class_names=job.dataset.class_names,
         inputs=job.dataset.test.x,
+        facts=facts_of(job.dataset, [folder for _, folder in fits], command),
     )
     table = summarise(comparison)
     write_csv(table, root / "results.csv")
@@ -86,7 +97,7 @@ def more_tables(table: Any) -> list[Any]:
     """What is printed below the main table: one table a question that was asked."""
     parts = {
         "under corruption": table.part("shift/pooled/"),
-        "told from other data": table.part("ood/"),
+        "OOD detection": table.part("ood/"),
         "after calibration": table.part("calibrated/"),
         "weights against the reference, in tenths of MMD²": table.part("weights/"),
     }

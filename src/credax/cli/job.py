@@ -3,7 +3,9 @@
 import ast
 import dataclasses
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +26,8 @@ from credax.posterior import Population, Posterior
 from credax.prediction import Prediction
 from credax.problem import Problem
 from credax.report.pictures import is_images
-from credax.report.result import Result
+from credax.report.provenance import count_classes
+from credax.report.result import Facts, Result
 from credax.training import RunFolder, fit
 
 LIKELIHOODS = {
@@ -174,6 +177,23 @@ class SavedRun:
             judgement=judgement,
             gradients=_gradients(posterior, test),
         )
+
+
+def facts_of(dataset: Dataset, folders: Sequence[Path], command: str = "") -> Facts:
+    """What a page says of the data, and of the runs: when the last one ended, and the command."""
+    ended = max((RunFolder(f).members.stat().st_mtime for f in folders), default=0.0)
+    splits = {"train": dataset.train, "validation": dataset.validation, "test": dataset.test}
+    found = {name: split for name, split in splits.items() if split is not None}
+    classes = dataset.task == "classification"
+    return Facts(
+        date=datetime.fromtimestamp(ended).astimezone().isoformat(timespec="minutes"),
+        version=__version__,
+        command=command,
+        rows={name: len(split) for name, split in found.items()},
+        classes={n: count_classes(s.y, dataset.class_names) for n, s in found.items()}
+        if classes
+        else {},
+    )
 
 
 def _gradients(posterior: Posterior, test: Split) -> np.ndarray | None:

@@ -1,5 +1,6 @@
 """``credax report RUN ...``: one page for one or more finished runs."""
 
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -25,8 +26,8 @@ def run(arguments: list[str]) -> None:
     config = read_arguments(Report, arguments, "credax report")
     if not config.runs:
         raise InputError("runs is empty; name at least one run folder (see: credax list runs)")
-    from credax.cli.job import SavedRun
-    from credax.report import Comparison, write_html
+    from credax.cli.job import SavedRun, facts_of
+    from credax.report import Comparison, distinguish, write_html
     from credax.report.result import title_of
 
     saved = [SavedRun.open(path) for path in config.runs]
@@ -36,13 +37,16 @@ def run(arguments: list[str]) -> None:
             f"the runs are on different data ({', '.join(sorted(names))}); report one set at a time"
         )
     dataset = saved[0].job.dataset
+    results = distinguish([run.result() for run in saved])
+    command = shlex.join(["credax", "report", *arguments])
     comparison = Comparison(
-        title=title_of(list(dict.fromkeys(run.method.title for run in saved))),
+        title=title_of(list(dict.fromkeys(result.method for result in results))),
         data=dataset.name,
         task=dataset.task,
-        results=[run.result() for run in saved],
+        results=results,
         class_names=dataset.class_names,
         inputs=dataset.test.x,
+        facts=facts_of(dataset, [run.folder.path for run in saved], command),
     )
     path = Path(config.out or Path(config.runs[0]) / "report.html")
     write_html(comparison, path)
