@@ -7,7 +7,7 @@ import numpy as np
 
 from credax.prediction import ClassPrediction, GaussianPrediction
 from credax.report.markup import Markup, element
-from credax.report.numbers import fixed, short
+from credax.report.numbers import compact, fixed, short
 from credax.report.parts import plain_table, section
 from credax.report.regression import INTERVAL
 from credax.report.result import Comparison, Result
@@ -79,7 +79,7 @@ class Features:
         return [element("span", [[", " if k else "", part] for k, part in enumerate(parts)])]
 
     def _value(self, row: int, column: int) -> Any:
-        text = short(float(self.table[row, column]))
+        text = compact(float(self.table[row, column]))
         return element("b", text) if abs(self.scores[row, column]) > _FAR else text
 
 

@@ -135,7 +135,7 @@ def _kernel(method: str, kernel: np.ndarray) -> Markup:
                     width=f"{side - 1:.1f}",
                     height=f"{side - 1:.1f}",
                     class_="cell right",
-                    fill_opacity=f"{0.05 + 0.95 * min(max(float(value), 0), 1):.2f}",
+                    style=f"--share: {min(max(float(value), 0), 1):.3f}",
                 )
             )
     words = f"Kernel between the members of {method} at the end of training"

@@ -2,17 +2,15 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-
-from scipy.stats import t as student
+from dataclasses import dataclass, replace
 
 from credax.report.calibration_check import CLASS_RULE, NUMBER_RULE, Calibrated, calibration_check
 from credax.report.cost import training_time
+from credax.report.difference import CONFIDENCE, differ, errors_needed
 from credax.report.numbers import duration, short
 from credax.report.result import Comparison
 from credax.report.table import Cell, Column, Table
 
-CONFIDENCE = 0.95
 _PREFERRED = ("nll", "rmse", "accuracy")
 _MOST_NAMES = 3
 
@@ -88,31 +86,10 @@ def rank(table: Table) -> Ranking | None:
         return None
     higher = bool(table.columns[column].higher_is_better)
     order = sorted(means, key=lambda row: means[row], reverse=higher)
-    best = table.cells[order[0]][column]
-    tied = [row for row in order[1:] if not differ(best, table.cells[row][column])]
-    return Ranking(table, column, tuple(order), tuple(tied))
-
-
-def differ(one: Cell | None, other: Cell | None) -> bool:
-    """Whether two means over seeds differ by a two-sided t test at 95 %.
-
-    The standard error of the difference is ``√(se₁² + se₂²)``, with ``n₁ + n₂ - 2`` degrees of
-    freedom; with a single seed nothing differs, for no standard error is known.
-    """
-    if one is None or other is None or one.standard_error is None or other.standard_error is None:
-        return False
-    error = math.hypot(one.standard_error, other.standard_error)
-    return abs(one.mean - other.mean) > needed(one, other) * error
-
-
-def needed(one: Cell, other: Cell) -> float:
-    """How many standard errors a difference must have, by Student's distribution.
-
-    >>> round(needed(*[Cell((0, 1), (0.0, 1.0), 0.5, 0.5)] * 2), 1)
-    4.3
-    """
-    freedom = len(one.values) + len(other.values) - 2
-    return float(student.ppf(0.5 + CONFIDENCE / 2, freedom)) if freedom > 0 else math.inf
+    found = Ranking(table, column, tuple(order), ())
+    best = found.cell(order[0])
+    tied = tuple(row for row in order[1:] if not differ(best, found.cell(row)))
+    return replace(found, tied=tied)
 
 
 def _who(ranking: Ranking) -> str:
@@ -136,7 +113,7 @@ def _who(ranking: Ranking) -> str:
         return (
             f"{_list(names)} cannot be told apart by {label}: {ranking.value(best)} for "
             f"{ranking.name(best)} and {ranking.value(second)} for {ranking.name(second)}, a "
-            f"difference of {ratio} where {needed(one, other):.1f} are needed."
+            f"difference of {ratio} where {errors_needed(one, other):.1f} are needed."
         )
     return (
         f"{ranking.name(best)} has the best {label}: {ranking.value(best)} against "
