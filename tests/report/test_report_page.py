@@ -97,7 +97,7 @@ def test_classification_page(tmp_path):
         assert phrase in words
     assert '"rate": 0.125' in words
     assert "compile time" not in words
-    assert "one member cannot disagree" in words
+    assert "one member has no epistemic part" in words
     # Every figure's numbers follow in a table that opens on demand.
     for part in ("reliability", "risk-coverage", "epistemic", "training", "pictures"):
         section = text[text.index(f'<section id="{part}"') :].partition("</section>")[0]

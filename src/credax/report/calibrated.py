@@ -30,9 +30,9 @@ def calibrated_section(comparison: Comparison) -> Markup | None:
     classes = comparison.task == "classification"
     return section(
         "calibrated",
-        "What does calibration mend?",
-        "A calibrator was fitted on validation rows and applied to the test rows. Better is lower "
-        "for the NLL and the calibration error; the accuracy is hardly touched. Mean over seeds.",
+        "What does post-hoc calibration change?",
+        "Post-hoc calibration: a calibrator was fitted on validation rows and applied to the test "
+        "rows. Lower NLL and ECE are better; the accuracy should hardly change. Mean over seeds.",
         plain_table(
             ["method and calibrator", *[metrics.get(n).label for n in shown]],
             [row for m, name, results in found for row in _rows(m, name, results, shown)],
@@ -62,10 +62,10 @@ def sets_section(comparison: Comparison) -> Markup | None:
     ]
     return section(
         "sets",
-        "How large are the sets that keep a promise?",
-        "A conformal calibrator answers with a set of classes, or an interval, that holds the "
-        "truth as often as promised, whatever the network. The smaller the sets, the more the "
-        "network knows. Rows of all seeds together.",
+        "How large are the conformal prediction sets?",
+        "Conformal prediction gives a set of classes, or an interval, that covers the truth with "
+        "the promised probability for rows exchangeable with the calibration rows. The smaller the "
+        "sets, the more informative they are. Rows of all seeds together.",
         panels(figures) if figures else None,
         plain_table(
             ["method and calibrator", *[_label(c) for c in columns]],
@@ -115,11 +115,11 @@ def _curves(found) -> list[Markup]:
         before = smooth_curve([(r.prediction, r.y) for r in results])
         after = smooth_curve([(r.judgement.calibrated[name], r.y) for r in results])
         frame = Frame(
-            Axis(0, 1, "confidence (probability of the answer)"),
-            Axis(0, 1, "accuracy (share right)"),
+            Axis(0, 1, "confidence (probability of the predicted class)"),
+            Axis(0, 1, "accuracy"),
         )
         picture = drawing(
-            f"Reliability of {method} before and after {name}",
+            f"Reliability diagram of {method} before and after {name}",
             frame.axes(),
             frame.diagonal(),
             frame.line(before.confidence, before.accuracy, 1),

@@ -24,9 +24,9 @@ def confusion_section(comparison: Comparison) -> Markup | None:
     return section(
         "confusion",
         "Which classes are confused when the prediction is uncertain?",
-        f"Confusion matrix of the {SHARE:.0%} of the test rows with the highest predictive entropy, "
-        "rows of all seeds together; the stronger the colour, the more rows. Off the diagonal are "
-        "errors that the uncertainty warned of.",
+        f"Confusion matrix of the {SHARE:.0%} of the test rows with the highest predictive "
+        "entropy, rows of all seeds together; the stronger the colour, the more rows. Off the "
+        "diagonal are errors that the uncertainty warned of.",
         key(key_area("cell right", "correct"), key_area("cell wrong", "errors")),
         panels(
             panel(m, _matrix(m, table, names), f"{int(np.trace(table))} of {table.sum()} right")
@@ -63,10 +63,12 @@ def _pairs(table: np.ndarray) -> list[tuple[int, int]]:
 
 def _matrix(method: str, table: np.ndarray, names: list[str]) -> Markup:
     """True classes down the left side, predicted ones along the top, each axis named there."""
-    turned = max(map(len, names)) > 2
-    left, top = (92, 86) if turned else (40, 44)
+    longest = max(len(_short(name)) for name in names)
+    left = 30 + 6.5 * longest
     extent = 296 - left
     side = extent / len(table)
+    turned = 6.5 * longest > side
+    top = 32 + 5.2 * longest if turned else 40
     parts = [
         _text("predicted class", left + extent / 2, 12, "label middle"),
         _turned("true class", 10, top + extent / 2, -90, "label middle"),
@@ -77,14 +79,14 @@ def _matrix(method: str, table: np.ndarray, names: list[str]) -> Markup:
         parts.append(
             _turned(_short(name), left + middle + 4, top - 6, -60, "tick")
             if turned
-            else _text(name, left + middle, top - 8, "tick middle")
+            else _text(_short(name), left + middle, top - 8, "tick middle")
         )
         parts += [
             _square(i, j, int(table[i, j]), table, left, top, side)
             for j in range(len(names))
             if table[i, j]
         ]
-    outline = f"M{left} {top}H{left + extent}V{top + extent}H{left}Z"
+    outline = f"M{left:.1f} {top:.1f}h{extent:.1f}v{extent:.1f}h{-extent:.1f}Z"
     parts.append(element("path", class_="grid", d=outline))
     words = f"Confusion matrix of the rows {method} is least certain of"
     return drawing(words, parts, height=top + extent + 4)

@@ -1,4 +1,4 @@
-"""What a report is about: one record a trained posterior, and the comparison of them."""
+"""What a report is about: one record per trained posterior, and the comparison of them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -58,7 +58,7 @@ class Result:
     """One method trained from one seed, and what it said about the test data.
 
     ``metrics`` are numbers by name, as `credax.metrics.evaluate` returns them. ``prediction`` and
-    ``y`` (the test labels) are needed for the figures only. ``history`` holds one dictionary an
+    ``y`` (the test labels) are needed for the figures only. ``history`` holds one dictionary per
     epoch, as in ``metrics.jsonl``: ``epoch``, ``loss``, and where known ``member_loss`` (a list)
     and ``validation_nll``. ``cost`` may hold ``members``, ``parameters`` (of one member),
     ``epochs``, ``training_seconds``, ``compile_seconds``, ``peak_memory_bytes``, ``network``, and
@@ -153,7 +153,7 @@ class Comparison:
         return tuple(dict.fromkeys(result.method for result in self.results))
 
     def of(self, method: str) -> list[Result]:
-        """The results of one method, one a seed."""
+        """The results of one method, one per seed."""
         return [result for result in self.results if result.method == method]
 
     def shown(self, method: str) -> list[Result]:

@@ -115,8 +115,8 @@ class Table:
             "Mean ± standard error over seeds. Bold: better than the runner-up by a t test over "
             f"seeds at {CONFIDENCE:.0%}."
             if self.has_errors
-            else "One seed per method: the standard error is not defined, so values stand alone and "
-            "nothing is in bold."
+            else "One seed per method: the standard error is not defined, so values stand alone "
+            "and nothing is in bold."
         )
         return f"{arrows}. {spread}" if arrows else spread
 
