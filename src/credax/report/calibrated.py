@@ -36,6 +36,7 @@ def calibrated_section(comparison: Comparison) -> Markup | None:
         plain_table(
             ["method and calibrator", *[metrics.get(n).label for n in shown]],
             [row for m, name, results in found for row in _rows(m, name, results, shown)],
+            "scores before and after calibration",
         ),
         _curves(found) if classes else None,
     )
@@ -73,6 +74,7 @@ def sets_section(comparison: Comparison) -> Markup | None:
                 [f"{m}, {name}", *[_beside_promise(results, name, c) for c in columns]]
                 for m, name, results in found
             ],
+            "coverage and size of the sets",
         ),
     )
 

@@ -35,7 +35,7 @@ def distance_section(comparison: Comparison) -> Markup | None:
         "after scaling and permutation symmetries are removed, by unit norms or (balanced) by "
         "least mass. In brackets a 95 % interval over runs and reference networks; p takes "
         "networks as exchangeable, which draws of one run are not. Means over seeds.",
-        plain_table(header, rows),
+        plain_table(header, rows, "distances"),
     )
 
 

@@ -74,13 +74,13 @@ def numbers(caption: str, header: Sequence[str], rows: Iterable[Sequence[Any]]) 
     return element(
         "details",
         element("summary", caption),
-        plain_table(header, rows, caption),
+        plain_table(header, rows, caption.removeprefix("Numbers: ")),
         class_="numbers",
     )
 
 
 def plain_table(
-    header: Sequence[str], rows: Iterable[Sequence[Any]], name: str = "Table"
+    header: Sequence[str], rows: Iterable[Sequence[Any]], name: str = "numbers"
 ) -> Markup:
     """A table whose first column names its rows; wide ones scroll inside the page."""
     head = element("tr", [element("th", text, scope="col") for text in header])
@@ -94,4 +94,6 @@ def plain_table(
 
 def scroll(table: Markup, name: str) -> Markup:
     """A box in which a wide table scrolls, also by keyboard."""
-    return element("div", table, class_="scroll", tabindex="0", role="region", aria_label=name)
+    return element(
+        "div", table, class_="scroll", tabindex="0", role="region", aria_label=f"Table: {name}"
+    )

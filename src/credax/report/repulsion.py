@@ -42,8 +42,8 @@ def repulsion_section(comparison: Comparison) -> Markup | None:
         "How diverse are the members?",
         "Diversity of the members' input gradients and strength of the repulsion per epoch. A "
         "lower cosine and a larger distance mean more diverse members; the ratio compares the "
-        "repulsive force with the gradient of the loss. The matrix is the kernel between members at the "
-        "end of training, 1 for identical members.",
+        "repulsive force with the gradient of the loss. The matrix is the kernel between "
+        "members at the end of training, 1 for identical members.",
         charts([figure_of(_MEASURES[n], curves) for n, curves in found.items()], legend(names)),
         panels(panel(f"{m}: kernel", _kernel(m, k)) for m, k in kernels.items())
         if kernels
