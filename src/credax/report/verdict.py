@@ -107,7 +107,9 @@ def _who(ranking: Ranking) -> str:
         )
     error = math.hypot(one.standard_error or 0.0, other.standard_error or 0.0)
     gap = abs(one.mean - other.mean)
-    ratio = f"{gap / error:.1f} times its standard error" if error > 0 else "without seed variance"
+    ratio = (
+        f"{gap / error:.1f} times its standard error" if error > 0 else "the same for every seed"
+    )
     if ranking.tied:
         names = [ranking.name(row) for row in (best, *ranking.tied)]
         return (
@@ -117,7 +119,7 @@ def _who(ranking: Ranking) -> str:
         )
     return (
         f"{ranking.name(best)} has the best {label}: {ranking.value(best)} against "
-        f"{ranking.value(second)} of {ranking.name(second)}, a difference of {short(gap, 2)} or "
+        f"{ranking.value(second)} of {ranking.name(second)}, a difference of {short(gap, 2)}, "
         f"{ratio}."
     )
 
