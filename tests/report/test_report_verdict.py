@@ -42,6 +42,14 @@ def test_methods_within_their_errors_cannot_be_told_apart():
     assert "best" not in first
 
 
+def test_the_one_that_ties_is_compared_and_not_the_next():
+    (first,) = sentences(bare({"a": [1.0, 1.01], "b": [2.0, 2.01], "c": [1.0, 9.0]}))
+    assert first.startswith("a and c cannot be told apart")
+    assert "5.000 ± 4.000 for c" in first
+    (equal,) = sentences(bare({"a": [1.0, 1.0], "b": [1.0, 1.0]}))
+    assert equal.endswith("a difference of 0.0, equal for all seeds.")
+
+
 def test_two_standard_errors_of_two_seeds_are_not_enough():
     (first,) = sentences(bare({"a": [1.0, 1.2], "b": [1.3, 1.5]}))
     assert "cannot be told apart" in first

@@ -93,33 +93,30 @@ def rank(table: Table) -> Ranking | None:
 
 
 def _who(ranking: Ranking) -> str:
-    best, second = ranking.order[:2]
-    one, other = ranking.cell(best), ranking.cell(second)
+    best, rival = ranking.order[0], (*ranking.tied, ranking.order[1])[0]
+    one, other = ranking.cell(best), ranking.cell(rival)
     label = f"test {ranking.metric.label}"
-    if any(
-        ranking.cell(row).standard_error is None for row in (best, *(ranking.tied or (second,)))
-    ):
+    if one.standard_error is None or other.standard_error is None:
         seeds = "With one seed per method" if _single(ranking) else "With one seed of a method"
         return (
             f"{seeds} no standard error is known, so these runs cannot tell which method is "
             f"better: {label} is {ranking.value(best)} for {ranking.name(best)} and "
-            f"{ranking.value(second)} for {ranking.name(second)}."
+            f"{ranking.value(rival)} for {ranking.name(rival)}."
         )
-    error = math.hypot(one.standard_error or 0.0, other.standard_error or 0.0)
+    error = math.hypot(one.standard_error, other.standard_error)
     gap = abs(one.mean - other.mean)
-    ratio = (
-        f"{gap / error:.1f} times its standard error" if error > 0 else "the same for every seed"
-    )
+    ratio = f"{gap / error:.1f} times its standard error" if error > 0 else "equal for all seeds"
     if ranking.tied:
         names = [ranking.name(row) for row in (best, *ranking.tied)]
+        enough = f" where {errors_needed(one, other):.1f} are needed" if error > 0 else ""
         return (
             f"{_list(names)} cannot be told apart by {label}: {ranking.value(best)} for "
-            f"{ranking.name(best)} and {ranking.value(second)} for {ranking.name(second)}, a "
-            f"difference of {ratio} where {errors_needed(one, other):.1f} are needed."
+            f"{ranking.name(best)} and {ranking.value(rival)} for {ranking.name(rival)}, a "
+            f"difference of {short(gap, 2)}, {ratio}{enough}."
         )
     return (
         f"{ranking.name(best)} has the best {label}: {ranking.value(best)} against "
-        f"{ranking.value(second)} of {ranking.name(second)}, a difference of {short(gap, 2)}, "
+        f"{ranking.value(rival)} of {ranking.name(rival)}, a difference of {short(gap, 2)}, "
         f"{ratio}."
     )
 
@@ -144,16 +141,9 @@ def _alone(ranking: Ranking) -> str:
 
 def _second(comparison: Comparison, ranking: Ranking, known: dict[str, Calibrated]) -> str:
     named = [ranking.name(row) for row in (ranking.order[0], *ranking.tied)]
-    if len(ranking.order) > 1 and _open(ranking):
-        named = [ranking.name(row) for row in ranking.order]
     parts = [_cost(comparison, ranking, named), _calibration(known, named)]
     text = "; ".join(filter(None, parts))
     return f"{text[0].upper()}{text[1:]}." if text else ""
-
-
-def _open(ranking: Ranking) -> bool:
-    """Whether no standard error is known, so that every method is still in question."""
-    return ranking.cell(ranking.order[0]).standard_error is None
 
 
 def _single(ranking: Ranking) -> bool:
