@@ -129,7 +129,7 @@ def test_ece_of_perfect_calibration_by_simulation():
 @pytest.mark.parametrize(
     ("rows", "scale", "words"),
     [
-        (2000, 1.0, "is acceptable (90% intervals cover 0."),
+        (2000, 1.0, "is acceptable (90 % intervals cover 0."),
         (2000, 0.3, "is not acceptable: overconfident"),
         (2000, 9.0, "is not acceptable: underconfident"),
         (40, 1.0, "cannot be judged from 40 test rows"),

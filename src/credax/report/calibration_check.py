@@ -9,7 +9,7 @@ import numpy as np
 
 from credax import metrics
 from credax.metrics.calibration import BINS, edges_of
-from credax.report.numbers import fixed
+from credax.report.numbers import fixed, percent
 from credax.report.regression import INTERVAL, LEVELS, mean_coverage
 from credax.report.result import Comparison, Result
 from credax.report.rows import ClassRows, class_rows
@@ -25,9 +25,9 @@ CLASS_RULE = (
     f"{TOLERANCE}; where two standard deviations are above {BLIND} the rows are too few to tell."
 )
 NUMBER_RULE = (
-    f"Calibration is acceptable when the coverage of the {INTERVAL:.0%} interval is within two "
-    f"binomial standard errors of {INTERVAL:.2f}, or within {TOLERANCE}; where two standard errors "
-    f"are above {BLIND} the rows are too few to tell."
+    f"Calibration is acceptable when the coverage of the {percent(INTERVAL)} interval is within "
+    f"two binomial standard errors of {INTERVAL:.2f}, or within {TOLERANCE}; where two standard "
+    f"errors are above {BLIND} the rows are too few to tell."
 )
 
 
@@ -67,8 +67,8 @@ class Calibrated:
         """The judgement with its numbers."""
         if self.name == "coverage":
             numbers = (
-                f"{INTERVAL:.0%} intervals cover {fixed(self.value, 3)} of {self.rows} test rows, "
-                f"± {fixed(self.deviation, 3)} by chance"
+                f"{percent(INTERVAL)} intervals cover {fixed(self.value, 3)} of {self.rows} test "
+                f"rows, ± {fixed(self.deviation, 3)} by chance"
             )
         else:
             numbers = (

@@ -3,7 +3,7 @@
 import numpy as np
 
 from credax.report.markup import Markup, element
-from credax.report.numbers import fixed
+from credax.report.numbers import fixed, percent
 from credax.report.parts import key, key_area, numbers, panel, panels, section
 from credax.report.result import Comparison
 from credax.report.rows import ClassRows, class_rows
@@ -24,7 +24,7 @@ def confusion_section(comparison: Comparison) -> Markup | None:
     return section(
         "confusion",
         "Which classes are confused when the prediction is uncertain?",
-        f"Confusion matrix of the {SHARE:.0%} of the test rows with the highest predictive "
+        f"Confusion matrix of the {percent(SHARE)} of the test rows with the highest predictive "
         "entropy, rows of all seeds together; the stronger the colour, the more rows. Off the "
         "diagonal are errors that the uncertainty warned of.",
         key(key_area("cell right", "correct"), key_area("cell wrong", "errors")),

@@ -7,7 +7,7 @@ import numpy as np
 
 from credax.prediction import ClassPrediction, GaussianPrediction
 from credax.report.markup import Markup, element
-from credax.report.numbers import compact, fixed, short
+from credax.report.numbers import compact, fixed, percent, short
 from credax.report.parts import plain_table, section
 from credax.report.regression import INTERVAL
 from credax.report.result import Comparison, Result
@@ -132,7 +132,7 @@ def _numbers(comparison: Comparison, result: Result):
     names = comparison.facts.target_names
     several = y.shape[1] > 1
     header = ["target"] if several else []
-    header += ["true", "predicted", f"{INTERVAL:.0%} interval"]
+    header += ["true", "predicted", f"{percent(INTERVAL)} interval"]
     header += ["standard deviation", "error in standard deviations"]
 
     def cells(row: int, target: int) -> list[str]:

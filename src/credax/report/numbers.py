@@ -118,6 +118,15 @@ def compact(value: float, figures: int = 4) -> str:
     return text.rstrip("0").rstrip(".") if "." in text and "×" not in text else text
 
 
+def percent(share: float) -> str:
+    """A share in percent.
+
+    >>> percent(0.9), percent(0.975)
+    ('90 %', '97.5 %')
+    """
+    return f"{100 * share:.4g} %"
+
+
 def duration(seconds: float) -> str:
     """Seconds as a person says them.
 

@@ -44,6 +44,7 @@ def strange_section(comparison: Comparison) -> Markup | None:
     score = _SCORES[comparison.task]
     label = metrics.SCORES[score].label
     score_words = _WORDS.get(score, label)
+    axis = f"{score_words} (nats)" if score == "entropy_predictive" else score_words
     sets = list(
         dict.fromkeys(name for rs in judged.values() for r in rs for name in r.judgement.ood)
     )
@@ -59,7 +60,7 @@ def strange_section(comparison: Comparison) -> Markup | None:
         "rows detected) against the false positive rate (test rows flagged). Rows of all seeds "
         "together.",
         key(key_area("bar", f"{comparison.data}, test"), key_line("outline", "OOD")),
-        panels(_histogram(m, s, told[m, s], score_words) for s in sets for m in judged),
+        panels(_histogram(m, s, told[m, s], axis) for s in sets for m in judged),
         charts([_roc_chart(s, curves[s]) for s in sets], legend(names)),
         numbers(
             "Numbers: detection, mean over seeds",

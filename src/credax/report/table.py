@@ -15,7 +15,7 @@ from credax.errors import InputError
 from credax.files import write_atomic
 from credax.metrics import METRICS
 from credax.report.difference import CONFIDENCE, differ
-from credax.report.numbers import MISSING, column_decimals, fixed
+from credax.report.numbers import MISSING, column_decimals, fixed, percent
 from credax.report.result import Comparison, Result
 
 _METHOD_WIDTH = 16
@@ -113,7 +113,7 @@ class Table:
         arrows = ", ".join(text for arrow, text in meanings.items() if arrow in used)
         spread = (
             "Mean ± standard error over seeds. Bold: better than the runner-up by a t test over "
-            f"seeds at {CONFIDENCE:.0%}."
+            f"seeds at {percent(CONFIDENCE)}."
             if self.has_errors
             else "One seed per method: the standard error is not defined, so values stand alone "
             "and nothing is in bold."

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from credax.report.calibration_check import CLASS_RULE, NUMBER_RULE, Calibrated, calibration_check
 from credax.report.cost import training_time
 from credax.report.difference import CONFIDENCE, differ, errors_needed
-from credax.report.numbers import duration, short
+from credax.report.numbers import duration, percent, short
 from credax.report.result import Comparison
 from credax.report.table import Cell, Column, Table
 
@@ -202,8 +202,8 @@ def _calibration(known: dict[str, Calibrated], named: list[str]) -> str:
 def _comparison_rule(ranking: Ranking) -> str:
     return (
         f"Methods are ranked by {ranking.metric.label} and told apart by a two-sided t test over "
-        f"seeds at {CONFIDENCE:.0%}; the rows are the same for all, so this says nothing of other "
-        "test rows."
+        f"seeds at {percent(CONFIDENCE)}; the rows are the same for all, so this says nothing of "
+        "other test rows."
     )
 
 
