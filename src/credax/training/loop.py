@@ -3,6 +3,7 @@
 import dataclasses
 import time
 import warnings
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -358,7 +359,9 @@ class _Loop:
             str(member + program.dynamics.offset): step / program.per_epoch
             for member, step in self.diverged.items()
         }
-        self.folder.append({"event": "finished", **numbers, "excluded": excluded})
+        date = datetime.now().astimezone().isoformat(timespec="minutes")
+        line = {"event": "finished", **numbers, "date": date, "excluded": excluded}
+        self.folder.append(line)
         self.folder.clear_state()
 
 
