@@ -9,7 +9,7 @@ SOURCE = Path(__file__).parent.parent / "src" / "credax"
 # From the top of the house down. A room may import from its own floor and the floors above it.
 FLOORS = [
     {"errors", "lazy", "phases"},
-    {"standardise", "files", "network", "prediction"},
+    {"standardise", "reading", "files", "network", "prediction"},
     {"likelihood", "prior", "covariance_prior"},
     {"problem"},
     {"posterior", "batch_statistics", "laws", "gaussian_posterior"},

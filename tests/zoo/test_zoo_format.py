@@ -16,6 +16,7 @@ import credax as cx
 from credax.errors import InputError
 from credax.files import DamagedFile
 from credax.quality import as_blocks, maximum_mean_discrepancy
+from credax.reading.tensors import parse
 from credax.zoo import (
     MAPS,
     DamagedMember,
@@ -27,7 +28,6 @@ from credax.zoo import (
     read_checkpoints,
 )
 from credax.zoo.names import guess
-from credax.zoo.tensors import parse
 
 NETWORK = {"name": "mlp", "options": {"hidden": (5,)}, "outputs": 3}
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from credax.errors import InputError
 from credax.files import DamagedFile
-from credax.zoo import tensors
+from credax.reading import tensors
 
 ARCHIVES = (".tgz", ".tar.gz", ".tar")
 

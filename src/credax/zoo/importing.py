@@ -14,8 +14,8 @@ import numpy as np
 from credax.errors import InputError
 from credax.files import DamagedFile
 from credax.problem import Problem
+from credax.reading import tensors
 from credax.standardise import Standardise
-from credax.zoo import tensors
 from credax.zoo.checkpoints import ARCHIVES, Checkpoint, read_checkpoints
 from credax.zoo.manifest import LIKELIHOODS, Manifest, Storage
 from credax.zoo.names import NameMap, guess, name_map

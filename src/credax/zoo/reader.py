@@ -17,7 +17,7 @@ from credax.errors import InputError
 from credax.files import DamagedFile, load_arrays, save_tree, tree_names
 from credax.posterior import Population
 from credax.problem import Problem
-from credax.zoo import tensors
+from credax.reading import tensors
 from credax.zoo.manifest import Manifest, file_digest, member_digest, read_journal
 
 

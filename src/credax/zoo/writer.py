@@ -12,7 +12,7 @@ import numpy as np
 
 from credax.errors import InputError
 from credax.files import write_atomic
-from credax.zoo import tensors
+from credax.reading import tensors
 from credax.zoo.manifest import (
     JOURNAL,
     LARGEST_HALF,
