@@ -107,12 +107,17 @@ def load_tree(
         )
     restored = []
     for name, leaf in zip(names, leaves, strict=True):
-        array = arrays[name]
-        is_key = _is_key(leaf)
-        if not is_key and tuple(array.shape) != tuple(leaf.shape):
+        array, is_key = arrays[name], _is_key(leaf)
+        wanted = jax.eval_shape(jax.random.key_data, leaf) if is_key else leaf
+        if tuple(array.shape) != tuple(wanted.shape):
             raise InputError(
                 f"{path} does not fit this problem: {name} has shape {tuple(array.shape)} there "
-                f"and {tuple(leaf.shape)} here"
+                f"and {tuple(wanted.shape)} here"
+            )
+        if _group(array.dtype) != _group(wanted.dtype):
+            raise InputError(
+                f"{path} does not fit this problem: {name} has type {array.dtype} there and "
+                f"{wanted.dtype} here"
             )
         restored.append(jax.random.wrap_key_data(jnp.asarray(array)) if is_key else array)
     return jax.tree.unflatten(structure, restored), metadata
@@ -165,6 +170,13 @@ def _description(path: str | Path, layout: Layout) -> dict[str, Any]:
 
 def _is_key(leaf) -> bool:
     return jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
+
+
+def _group(dtype) -> str:
+    """Floating-point numbers of any width are one type here: files cross precisions."""
+    if jnp.issubdtype(dtype, jnp.floating):
+        return "floats"
+    return "integers" if jnp.issubdtype(dtype, jnp.integer) else str(dtype)
 
 
 def _to_numpy(leaf) -> np.ndarray:

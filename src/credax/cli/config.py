@@ -13,6 +13,7 @@ import tyro
 from tyro.constructors import PrimitiveConstructorSpec
 
 from credax.errors import InputError
+from credax.reading import check_name
 from credax.training.config import Training
 
 Likelihood = Literal["auto", "categorical", "bernoulli", "gaussian", "heteroscedastic"]
@@ -88,6 +89,10 @@ class Output:
     """Print results as JSON."""
     quiet: bool = False
     """No progress bar."""
+
+    def __post_init__(self):
+        if self.name:
+            check_name(self.name)
 
 
 @dataclass(frozen=True)

@@ -23,10 +23,35 @@ from credax.metrics.shift import Cell, values_of_cells
 from credax.posterior import Posterior
 from credax.prediction import Prediction
 from credax.quality import against_reference
+from credax.reading import check_record
+from credax.reading.records import ANY_NUMBER, OBJECT, TEXT, kind, list_of, map_of
 from credax.report.result import Judgement
 from credax.training.progress import reporter_for
 
 _CACHED_BYTES = 2**30
+_SCORES = map_of(ANY_NUMBER)
+_CELL = kind(
+    "a kind, a severity and scores",
+    lambda v: (
+        isinstance(v, list)
+        and [type(part) for part in v] == [str, int, dict]
+        and _SCORES(v[2], "") is None
+    ),
+)
+SHIFT = {
+    "settings": OBJECT,
+    "note": TEXT,
+    "values": _SCORES,
+    "severities": kind(
+        "scores by severity",
+        lambda v: (
+            isinstance(v, dict)
+            and set(v) <= set("012345")
+            and not any(_SCORES(scores, "") for scores in v.values())
+        ),
+    ),
+    "cells": list_of(_CELL),
+}
 _OF_SETS = ("set_coverage", "set_coverage_worst", "set_size", "singleton_share")
 
 
@@ -149,8 +174,8 @@ class Judge:
         settings = {"data": self.dataset.name, "corruptions": kinds, "rows": rows}
         file = None if folder is None else folder / "shift.json"
         if file is not None and file.exists():
-            found = read_json(file)
-            if found.get("settings") == settings:
+            found = check_record(read_json(file), SHIFT, file, remedy="remove it to measure again")
+            if found["settings"] == settings:
                 return found
         collection = metrics.collect(None, "classification")
         reporter = reporter_for(progress, "sets")

@@ -10,6 +10,7 @@ import tyro
 
 from credax.cli.config import read_arguments
 from credax.errors import InputError
+from credax.reading import as_rows, check_numbers, damage, read_npy, read_npz, read_text
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,7 @@ def run(arguments: list[str]) -> None:
 
     saved = SavedRun.open(config.run)
     posterior = saved.posterior()
-    prediction = posterior.predict(x.reshape(len(x), *saved.job.dataset.input_shape))
+    prediction = posterior.predict(as_rows(x, saved.job.dataset.input_shape, config.input))
     names = saved.job.dataset.class_names
     more = {}
     if config.calibration is not None:
@@ -62,27 +63,22 @@ def read_inputs(path: Path) -> np.ndarray:
     """Inputs from a file, or one sentence that says what is wrong with it."""
     if not path.exists():
         raise InputError(f"input is {path}, which does not exist")
-    try:
-        if path.suffix == ".npy":
-            return np.load(path, allow_pickle=False)
-        if path.suffix == ".npz":
-            with np.load(path, allow_pickle=False) as archive:
-                if "x" not in archive:
-                    raise InputError(
-                        f"{path} has no array x; it has {', '.join(archive) or 'none'}"
-                    )
-                return archive["x"]
-        if path.suffix == ".csv":
-            lines = path.read_text().strip().splitlines()
-            header = 1 if lines and not _is_number(lines[0].split(",")[0]) else 0
-            return np.loadtxt(lines[header:], delimiter=",", dtype=np.float32, ndmin=2)
-    except InputError:
-        raise
-    except Exception as error:
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise InputError(
-            f"{path} cannot be read ({reason}); is it a {path.suffix} file?"
-        ) from error
+    remedy = f"is it a {path.suffix} file?"
+    if path.suffix == ".npy":
+        return check_numbers(read_npy(path, remedy=remedy), path)
+    if path.suffix == ".npz":
+        arrays = read_npz(path, problem="cannot be read", remedy=remedy)
+        if "x" not in arrays:
+            raise InputError(f"{path} has no array x; it has {', '.join(arrays) or 'none'}")
+        return check_numbers(arrays["x"], path)
+    if path.suffix == ".csv":
+        lines = read_text(path, problem="cannot be read", remedy=remedy).strip().splitlines()
+        header = 1 if lines and not _is_number(lines[0].split(",")[0]) else 0
+        if not lines[header:]:
+            raise InputError(f"{path} has no rows; give at least one")
+        with damage(path, remedy):
+            x = np.loadtxt(lines[header:], delimiter=",", dtype=np.float32, ndmin=2)
+        return check_numbers(x, path)
     raise InputError(f"input is {path}; give a .npy, .npz or .csv file")
 
 

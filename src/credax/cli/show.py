@@ -33,15 +33,35 @@ def run(arguments: list[str]) -> None:
         print(f"{name:<16}{value}")
 
 
+def _fields() -> dict[str, Any]:
+    """What of a run's configuration is shown."""
+    from credax.reading import records as r
+
+    return {
+        "method": r.record({"name": r.TEXT}, extra=True),
+        "rows": r.record({"count": r.WHOLE}, extra=True),
+        "problem": r.record({"network": r.TEXT}, extra=True),
+        "training": r.record({"epochs": r.NUMBER}, extra=True),
+        "key": r.list_of(r.WHOLE),
+        "seed": r.Optional(r.WHOLE),
+        "task": r.Optional(
+            r.record({"data": r.Optional(r.TEXT), "network": r.Optional(r.TEXT)}, extra=True)
+        ),
+    }
+
+
 def describe(path: str) -> dict[str, Any]:
     """A run in a few lines."""
-    from credax.files import read_json
+    from credax.reading import check_record, read_json
     from credax.training.run import RunFolder
 
     folder = RunFolder(path)
-    if not (folder.path / "config.json").exists():
+    file = folder.path / "config.json"
+    if not file.exists():
         raise InputError(f"{path} is not a run: it has no config.json; see: credax list runs")
-    config = read_json(folder.path / "config.json")
+    remedy = "was it made by credax fit?"
+    content = read_json(file, constants=False)
+    config = check_record(content, _fields(), file, extra=True, remedy=remedy)
     history = folder.history()
     records = [line for line in history if "event" not in line]
     last = records[-1] if records else {}

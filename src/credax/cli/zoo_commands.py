@@ -92,7 +92,7 @@ def import_(config: Import) -> None:
         )
     for record in zoo.records:
         if record["status"] == "corrupt":
-            print(f"left out: {record['name']} ({record['problem']})")
+            print(f"left out: {record.get('name')} ({record.get('problem')})")
     print(f"{len(zoo)} usable of {len(zoo.records)} networks in {config.out}")
 
 

@@ -10,6 +10,7 @@ from credax.reading.archives import expand as expand
 from credax.reading.archives import tar_members as tar_members
 from credax.reading.archives import zip_members as zip_members
 from credax.reading.arrays import as_rows as as_rows
+from credax.reading.arrays import check_numbers as check_numbers
 from credax.reading.arrays import not_finite as not_finite
 from credax.reading.arrays import read_npy as read_npy
 from credax.reading.arrays import read_npz as read_npz

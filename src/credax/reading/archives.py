@@ -64,7 +64,7 @@ def expand(contents: bytes, where: str, remedy: str = AGAIN) -> bytes:
 def tar_members(path: str | os.PathLike[str]) -> Iterator[tuple[str, Callable[[], bytes]]]:
     """Names of the regular files of a tar, compressed or not, and what reads each in its turn."""
     with open_regular(path) as file, damage(path):
-        stream: Any = io.BufferedReader(_Expanded(file, Allowance.of(path, file)))
+        stream: Any = io.BufferedReader(_Expanded(file, Allowance.of(path, file)), _CHUNK)
         with tarfile.open(fileobj=stream, mode="r|") as archive:
             for number, member in enumerate(archive):
                 if number >= MOST_MEMBERS or member.size < 0:

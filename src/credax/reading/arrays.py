@@ -71,6 +71,16 @@ def not_finite(values: Any) -> int | None:
     return int(np.argmax(bad.reshape(len(bad), -1).any(axis=1))) if bad.ndim else 0
 
 
+def check_numbers(x: np.ndarray, where: Any) -> np.ndarray:
+    """Inputs themselves if they are finite numbers, else a sentence that names the first row."""
+    if x.dtype.kind not in "biuf":
+        raise InputError(f"{where} holds {x.dtype}; inputs are numbers")
+    row = not_finite(x)
+    if row is not None:
+        raise InputError(f"{where} holds NaN or infinity in row {row}; clean or drop that row")
+    return x
+
+
 def as_rows(x: np.ndarray, shape: Sequence[int], where: str) -> np.ndarray:
     """Inputs as ``[rows, *shape]``: given so or flattened, else one sentence."""
     shape = tuple(shape)

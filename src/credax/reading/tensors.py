@@ -126,7 +126,7 @@ def check_layout(head: bytes | bytearray, total: int, where: str) -> Layout:
             raise ValueError(f"it holds {total - 8 - length} bytes of data and names {place}")
     except (ValueError, struct.error) as error:
         raise DamagedFile(
-            f"{where} is damaged: it is not a whole safetensors file ({first_line(error)}); {COPY}"
+            f"{where} is not a whole safetensors file: it is damaged ({first_line(error)}); {COPY}"
         ) from error
     return Layout(found, metadata, 8 + length)
 
