@@ -18,7 +18,7 @@ from credax.errors import InputError
 from credax.reading import check_record, not_finite, open_regular, parse_json
 from credax.reading import read_json as read_json
 from credax.reading.records import OBJECT, TEXT
-from credax.reading.tensors import COPY, Layout, check_layout, read_layout, views
+from credax.reading.tensors import COPY, Layout, read_layout, views
 
 
 def write_atomic(path: str | Path, content: bytes | str) -> None:
@@ -131,10 +131,10 @@ def load_arrays(
     NaN and infinities are refused if ``finite``; infinities are allowed in the arrays whose last
     names are among ``infinite``.
     """
+    layout = read_layout(path)  # before there is memory for all that the file claims to hold
     with open_regular(path) as file:
         content = bytearray(os.fstat(file.fileno()).st_size)
         file.readinto(content)
-    layout = check_layout(content, len(content), str(path))
     header, arrays = _description(path, layout), views(content, layout)
     for name, tensor in layout.tensors.items():
         if tensor.kind == "BF16":

@@ -38,7 +38,7 @@ _CELL = kind(
         and _SCORES(v[2], "") is None
     ),
 )
-SHIFT = {
+_SHIFT = {
     "settings": OBJECT,
     "note": TEXT,
     "values": _SCORES,
@@ -174,7 +174,7 @@ class Judge:
         settings = {"data": self.dataset.name, "corruptions": kinds, "rows": rows}
         file = None if folder is None else folder / "shift.json"
         if file is not None and file.exists():
-            found = check_record(read_json(file), SHIFT, file, remedy="remove it to measure again")
+            found = read_shift(file)
             if found["settings"] == settings:
                 return found
         collection = metrics.collect(None, "classification")
@@ -252,6 +252,11 @@ class Judge:
         calibrated = {n: p for n, p in after.items() if isinstance(p, type(prediction))}
         sets = {n: p for n, p in after.items() if n not in calibrated}
         return calibrated, sets, tuple(str(warning.message) for warning in caught)
+
+
+def read_shift(file: Path) -> dict[str, Any]:
+    """Scores on corrupted rows that an earlier command left in a run."""
+    return check_record(read_json(file), _SHIFT, file, remedy="remove it to measure again")
 
 
 def stored(folder: Path) -> dict[str, Any]:

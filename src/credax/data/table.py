@@ -1,7 +1,6 @@
 """Tables of text (CSV): a user's own rows, one target column."""
 
 import csv
-import io
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,7 +12,6 @@ from credax.data.checks import as_float32, first_line
 from credax.data.dataset import Dataset, Task
 from credax.data.holdout import hold_out, rows_held
 from credax.errors import InputError, unknown
-from credax.reading import read_text
 
 _Row = tuple[int, list[str]]
 
@@ -62,9 +60,7 @@ def read_table(
 
 def _rows(path: Path, delimiter: str | None) -> list[_Row]:
     try:
-        with io.StringIO(
-            read_text(path, problem="cannot be read as UTF-8 CSV"), newline=""
-        ) as file:
+        with path.open(encoding="utf-8-sig", newline="") as file:
             first = file.readline()
             delimiter = delimiter or max(",;\t", key=first.count)
             file.seek(0)
