@@ -51,6 +51,8 @@ def load(path: str | Path) -> Any:
         raise InputError(
             f"{path} holds no calibrator; give a file written by credax.calibration.save"
         )
+    check_record(metadata, {"calibrator": OBJECT}, path, remedy=COPY)
+    check_record(metadata["calibrator"], {"record": TEXT, "fields": OBJECT}, path, remedy=COPY)
     return _decode(metadata["calibrator"], arrays, path)
 
 

@@ -1,13 +1,12 @@
 """Whether what a file holds can be the fields of a fitted calibrator: types, shapes, ranges."""
 
 import dataclasses
-import math
-import types
-import typing
 from typing import Any
 
 import numpy as np
 from jaxtyping import jaxtyped
+
+from credax.reading.settings import fits
 
 _SCORES = {"ConformalSets": ("Threshold", "APS", "RAPS")}
 _SCORES |= {"ConformalIntervals": ("Residual", "Normalised", "CQR")}
@@ -27,30 +26,12 @@ def wrong_field(record: type, fields: dict[str, Any]) -> str:
             scores = _SCORES.get(record.__name__) if name == "score" else None
             if scores is not None and type(fields[name]).__name__ not in scores:
                 return f"{name} is not one of {', '.join(scores)}"
-            if not _fits(fields[name], field.type):
+            if not fits(fields[name], field.type):
                 return f"{name} is not what it should be"
     outside = next((name for name, value in fields.items() if _outside(name, value)), None)
     if outside is not None:
         return f"{outside} is out of its range"
     return _mismatch(record.__name__, fields)
-
-
-def _fits(value: Any, wanted: Any) -> bool:
-    origin, inside = typing.get_origin(wanted), typing.get_args(wanted)
-    if wanted is Any:
-        return True
-    if origin is typing.Literal:
-        return isinstance(value, str) and value in inside
-    if origin in (types.UnionType, typing.Union):
-        return any(_fits(value, part) for part in inside)
-    if origin is tuple:
-        if inside[-1] is Ellipsis:
-            inside = (inside[0],) * len(value) if isinstance(value, tuple) else ()
-        same = isinstance(value, tuple) and len(value) == len(inside)
-        return same and all(map(_fits, value, inside))
-    if wanted is float:
-        return type(value) in (int, float) and not math.isnan(value)
-    return type(value) is wanted if wanted in (int, bool, str) else isinstance(value, wanted)
 
 
 def _outside(name: str, value: Any) -> bool:

@@ -13,7 +13,7 @@ import tyro
 from tyro.constructors import PrimitiveConstructorSpec
 
 from credax.errors import InputError
-from credax.reading import check_name
+from credax.reading import check_name, check_settings
 from credax.training.config import Training
 
 Likelihood = Literal["auto", "categorical", "bernoulli", "gaussian", "heteroscedastic"]
@@ -161,8 +161,12 @@ def task_from_json(content: dict[str, Any], path: Path) -> Task:
         training["cycle_ratios"] = tuple(training.get("cycle_ratios", (1.0, 0.01)))
         training["augment"] = tuple(training["augment"])
         values["network_options"] = tuple(values["network_options"])
+        check_settings(Training, training, f"{path}, training,")
+        check_settings(Task, values, path)
         return Task(**values, training=Training(**training))
-    except (KeyError, TypeError) as error:
+    except (KeyError, TypeError, ValueError) as error:
+        if isinstance(error, InputError):
+            raise
         raise InputError(
             f"{path} is not the configuration of a credax run ({error}); was it made by credax fit?"
         ) from error

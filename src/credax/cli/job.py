@@ -23,6 +23,8 @@ from credax.network import count_params
 from credax.posterior import Population, Posterior
 from credax.prediction import Prediction
 from credax.problem import Problem
+from credax.reading import check_record, check_settings
+from credax.reading.records import TEXT, record
 from credax.report.pictures import is_images
 from credax.report.result import Result
 from credax.training import RunFolder, fit
@@ -34,6 +36,7 @@ LIKELIHOODS = {
     "heteroscedastic": HeteroscedasticGaussian,
 }
 _PICTURES = 4
+_METHOD = record({"name": TEXT}, extra=True)
 
 
 @dataclass(frozen=True)
@@ -116,11 +119,14 @@ class SavedRun:
         folder = RunFolder(path)
         if not (folder.path / "config.json").exists():
             raise InputError(f"{path} is not a run: it has no config.json; see: credax list runs")
-        config = read_json(folder.path / "config.json")
+        file = folder.path / "config.json"
+        config = check_record(read_json(file), {"method": _METHOD}, file, extra=True)
         task = task_from_json(config, folder.path / "config.json")
         job = Job.of(dataclasses.replace(task, data=data) if data else task)
         options = dict(config["method"])
-        return cls(folder, config, job, methods.get(options.pop("name"))(**options))
+        method = methods.get(options.pop("name"))
+        check_settings(method, options, f"{folder.path / 'config.json'}, method,")
+        return cls(folder, config, job, method(**options))
 
     def posterior(self) -> Posterior:
         """The members; a run that is not finished is said to be so."""

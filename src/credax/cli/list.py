@@ -1,7 +1,7 @@
 """``credax list``: what there is."""
 
 import json
-import warnings
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -155,7 +155,7 @@ def _runs(root: Path) -> list[dict[str, Any]]:
         except InputError as error:  # one damaged run does not hide the others
             names = ("run", "method", "data", "seed", "epochs", "state")
             rows.append(dict.fromkeys(names, "") | {"run": str(path.parent), "state": "damaged"})
-            warnings.warn(str(error), UserWarning, stacklevel=2)
+            print(f"credax: warning: {error}", file=sys.stderr)
             continue
         rows.append(
             {

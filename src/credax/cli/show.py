@@ -40,9 +40,8 @@ def _fields() -> dict[str, Any]:
     return {
         "method": r.record({"name": r.TEXT}, extra=True),
         "rows": r.record({"count": r.WHOLE}, extra=True),
-        "problem": r.record({"network": r.TEXT}, extra=True),
+        "problem": r.OBJECT,
         "training": r.record({"epochs": r.NUMBER}, extra=True),
-        "key": r.list_of(r.WHOLE),
         "seed": r.Optional(r.WHOLE),
         "task": r.Optional(
             r.record({"data": r.Optional(r.TEXT), "network": r.Optional(r.TEXT)}, extra=True)
@@ -60,7 +59,7 @@ def describe(path: str) -> dict[str, Any]:
     if not file.exists():
         raise InputError(f"{path} is not a run: it has no config.json; see: credax list runs")
     remedy = "was it made by credax fit?"
-    content = read_json(file, constants=False)
+    content = read_json(file)
     config = check_record(content, _fields(), file, extra=True, remedy=remedy)
     history = folder.history()
     records = [line for line in history if "event" not in line]
@@ -71,8 +70,8 @@ def describe(path: str) -> dict[str, Any]:
         "state": "finished" if folder.finished else "unfinished: run its command again to go on",
         "method": config["method"],
         "data": task.get("data", f"{config['rows']['count']} rows"),
-        "network": task.get("network", config["problem"]["network"]),
-        "seed": config.get("seed", config["key"]),
+        "network": task.get("network", config["problem"].get("network")),
+        "seed": config.get("seed", config.get("key")),
         "epochs": f"{last.get('epoch', 0):g} of {config['training']['epochs']}",
         "loss": last.get("loss"),
         "seconds": last.get("seconds"),

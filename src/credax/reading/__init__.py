@@ -24,3 +24,4 @@ from credax.reading.regular import first_line as first_line
 from credax.reading.regular import open_regular as open_regular
 from credax.reading.regular import read_bytes as read_bytes
 from credax.reading.regular import read_text as read_text
+from credax.reading.settings import check_settings as check_settings

@@ -158,7 +158,7 @@ class Manifest:
         if not (folder / FILE).exists():
             raise InputError(f"{folder} is not a zoo: it has no {FILE}; see: credax zoo train")
         path = folder / FILE
-        content = check_record(read_json(path, constants=False), {}, path, extra=True)
+        content = check_record(read_json(path), {}, path, extra=True)
         if content.pop("schema", None) != SCHEMA:
             raise InputError(f"{path} is of another version of credax; use that one")
         check_record(content, _FIELDS, path)
