@@ -8,6 +8,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 from jax.scipy.special import logsumexp, ndtr, ndtri, xlogy
 from jaxtyping import Array, Float, Int, Key
 
@@ -261,7 +262,7 @@ def concatenate(predictions: "list[Any]") -> Any:
     A member whose outputs overflowed is named in a `NonFinitePrediction` warning.
     """
     whole = jax.tree.map(lambda *parts: jnp.concatenate(parts, axis=1), *predictions)
-    if not any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(whole)):
+    if not any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(whole)):
         _warn_of_numbers(whole)
     return whole
 
@@ -269,8 +270,9 @@ def concatenate(predictions: "list[Any]") -> Any:
 def _warn_of_numbers(prediction: Any) -> None:
     # A probability of zero is minus infinity here, and as it should be.
     unsure = jnp.isnan if isinstance(prediction, ClassPrediction) else lambda a: ~jnp.isfinite(a)
-    bad = sum(jnp.any(unsure(leaf), axis=-1) for leaf in jax.tree.leaves(prediction))
-    members, rows = np.nonzero(np.asarray(bad))
+    found = [jnp.any(unsure(leaf), axis=-1) for leaf in jax.tree.leaves(prediction)]
+    bad = np.any([np.asarray(part) for part in found], axis=0)
+    members, rows = np.nonzero(bad)
     if len(members):
         warnings.warn(
             f"the prediction holds NaN or infinity in {len({*rows.tolist()})} of {bad.shape[1]} "

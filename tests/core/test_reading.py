@@ -1,5 +1,6 @@
 """The door for files: what is no file, too large, too deep, of other types; seeded and bounded."""
 
+import ast
 import gzip
 import io
 import json
@@ -8,6 +9,7 @@ import os
 import struct
 import tarfile
 import zipfile
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -408,3 +410,43 @@ def test_the_bounds_are_the_stated_ones():
     assert (jsons.MOST_JSON, jsons.MOST_LINES, jsons.MOST_DEPTH) == (2**26, 2**28, 64)
     assert (regular.MOST_BYTES, regular.MOST_TEXT) == (2**32, 2**30)
     assert (archives.MOST_RATIO, archives.MOST_SMALL) == (100, 2**26)
+
+
+# One door: no other file of the package opens files to read.
+
+SOURCE = Path(reading.__file__).parent.parent
+READERS = {"read_text", "read_bytes", "load_file", "loadmat", "genfromtxt", "fromfile", "ZipFile"}
+ALLOWED = {
+    "report/page.py": "read_text of the style sheet in the package",
+    "experiments/page.py": "read_text of the style sheet in the package",
+    "cli/compare.py": "read_text of what it has just written",
+    "cli/reproduce.py": "read_text of what it has just written",
+    "data/images.py": "open of a picture in memory",
+    "data/table.py": "to come",
+}
+
+
+def reads(node):
+    """Whether a call opens a file to read it, as far as its text shows."""
+    name = getattr(node.func, "attr", None) or getattr(node.func, "id", "")
+    owner = getattr(getattr(node.func, "value", None), "id", "")
+    if name in READERS:
+        return isinstance(node.func, ast.Attribute)
+    if name == "load":
+        return owner in ("np", "json", "numpy", "pickle")
+    modes = [a.value for a in node.args[:2] if isinstance(a, ast.Constant)]
+    writes = any(isinstance(m, str) and m[:1] in ("w", "a", "x") for m in modes)
+    kept = owner in ("Zoo", "SavedRun", "folder", "run", "self", "reading", "cls", "os", "tarfile")
+    return name == "open" and not writes and not kept
+
+
+def test_every_reader_goes_through_the_door():
+    found = set()
+    for path in sorted(SOURCE.rglob("*.py")):
+        place = path.relative_to(SOURCE).as_posix()
+        if place.startswith("reading/") or place in ALLOWED:
+            continue
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Call) and reads(node):
+                found.add(f"{place}:{node.lineno}: {ast.unparse(node)[:60]}")
+    assert not found

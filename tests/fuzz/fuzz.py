@@ -38,15 +38,14 @@ def outcome(form, folder):
 
     before = _memory("VmRSS", reset=True)
     try:
-        with (
-            warnings.catch_warnings(record=True) as said,
-            contextlib.redirect_stdout(io.StringIO()),
-        ):
-            warnings.simplefilter("always")
+        quiet, errors = contextlib.ExitStack(), io.StringIO()
+        quiet.enter_context(contextlib.redirect_stdout(io.StringIO()))
+        quiet.enter_context(contextlib.redirect_stderr(errors))
+        with warnings.catch_warnings(record=True, action="always") as said, quiet:
             found = form.read(folder)
         column, text = "valid", ""
-        if found is None and said:
-            column, text = "refused", str(said[0].message)
+        if found is None and (said or errors.getvalue()):
+            column, text = "refused", errors.getvalue() or str(said[0].message)
         odd = any(not np.isfinite(np.asarray(a, np.float64)).all() for a in found or ())
         if odd and not said:
             column, text = "non-finite", str(found)[:300]

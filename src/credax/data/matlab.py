@@ -6,7 +6,7 @@ A header of 128 bytes, then elements: a tag (type and length) and data, compress
 import struct
 from collections.abc import Collection, Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -39,7 +39,7 @@ def read_matlab(place: Path, names: Collection[str]) -> dict[str, np.ndarray]:
     found = {}
     again = "delete it and get it again"
     with damage(place, again, problem="is not a readable MATLAB file"):
-        order = {b"IM": "<", b"MI": ">"}.get(content[126:128])
+        order: Any = {b"IM": "<", b"MI": ">"}.get(content[126:128])
         if order is None:
             raise ValueError("it has no header of MATLAB 5")
         for kind, data in _elements(memoryview(content)[128:], order):
@@ -65,7 +65,7 @@ def _elements(data: memoryview, order: str) -> Iterator[_Element]:
         data = data[start + step :]
 
 
-def _matrix(data: memoryview, order: str) -> tuple[str, np.ndarray | None]:
+def _matrix(data: memoryview, order: Any) -> tuple[str, np.ndarray | None]:
     """Name and array of a variable; None where it is no array of real numbers."""
     parts = _elements(data, order)
     flags, sides, name = next(parts), next(parts), next(parts)

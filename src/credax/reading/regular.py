@@ -1,10 +1,10 @@
 """Regular files as bytes and text: nothing that blocks, nothing larger than a stated bound."""
 
+import io
 import os
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import BinaryIO
 
 from credax.errors import DamagedFile, InputError
 
@@ -23,7 +23,7 @@ _KINDS = {
 }
 
 
-def open_regular(path: str | os.PathLike[str]) -> BinaryIO:
+def open_regular(path: str | os.PathLike[str]) -> io.BufferedReader:
     """A regular file, open for reading; a pipe, a device or a folder is refused at once."""
     try:
         # Opening a pipe that nobody writes to would wait for ever without O_NONBLOCK.
