@@ -10,8 +10,9 @@ from credax.reading.settings import fits
 
 _SCORES = {"ConformalSets": ("Threshold", "APS", "RAPS")}
 _SCORES |= {"ConformalIntervals": ("Residual", "Normalised", "CQR")}
-_POSITIVE = ("temperature", "scale", "floor")
-_SHARES = ("values", "before", "after")
+_POSITIVE = (1e-15, 1e15)  # whose squares are numbers in float32 too
+_RANGES = dict.fromkeys(("temperature", "scale", "floor"), _POSITIVE)
+_RANGES |= dict.fromkeys(("values", "before", "after"), (0.0, 1.0))
 
 
 def wrong_field(record: type, fields: dict[str, Any]) -> str:
@@ -35,13 +36,12 @@ def wrong_field(record: type, fields: dict[str, Any]) -> str:
 
 
 def _outside(name: str, value: Any) -> bool:
-    values = np.concatenate([np.ravel(v) for v in value]) if isinstance(value, tuple) else value
-    if not isinstance(values, int | float | np.ndarray):
+    if name not in _RANGES:
         return False
-    values = np.asarray(values)
-    if name in _POSITIVE:
-        return bool((values <= 0).any() or np.isinf(values).any())
-    return name in _SHARES and bool((values < 0).any() or (values > 1).any())
+    low, high = _RANGES[name]
+    parts = [np.asarray(part) for part in (value if isinstance(value, tuple) else (value,))]
+    numbers = [part for part in parts if part.dtype.kind in "iuf"]
+    return any(bool((part < low).any() or (part > high).any()) for part in numbers)
 
 
 def _mismatch(record: str, fields: dict[str, Any]) -> str:

@@ -164,9 +164,9 @@ class Zoo:
             path = self.folder / shard.file
             first += shard.members
             try:
+                views = [self._view(number, name) for name in self.manifest.shapes]
                 if file_digest(path) == shard.sha256:
                     continue
-                views = [self._view(number, name) for name in self.manifest.shapes]
             except InputError as error:
                 found |= {i: f"member {i} is lost with its shard ({error})" for i in members}
                 continue
