@@ -15,6 +15,7 @@ from safetensors.numpy import save as safetensors_bytes
 
 from credax.errors import DamagedFile as DamagedFile
 from credax.errors import InputError
+from credax.keys import wrap
 from credax.reading import check_record, not_finite, open_regular, parse_json
 from credax.reading import read_json as read_json
 from credax.reading.records import OBJECT, TEXT
@@ -119,7 +120,7 @@ def load_tree(
                 f"{path} does not fit this problem: {name} has type {array.dtype} there and "
                 f"{wanted.dtype} here"
             )
-        restored.append(jax.random.wrap_key_data(jnp.asarray(array)) if is_key else array)
+        restored.append(wrap(array) if is_key else array)
     return jax.tree.unflatten(structure, restored), metadata
 
 

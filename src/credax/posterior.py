@@ -19,7 +19,7 @@ from credax.prediction import Prediction, concatenate
 from credax.problem import Problem, check_inputs
 from credax.reading import check_record, damage
 from credax.reading.records import DTYPE, OBJECT, SHAPE, TEXT, Optional, kind
-from credax.standardise import Standardise, check_units
+from credax.standardise import check_units
 
 LARGEST_BATCH = 512
 BATCH_ENTRIES = 2**22
@@ -172,8 +172,7 @@ def read_population(
         raise InputError(f"{path} does not hold a {kind}; it holds {metadata.get('kind')!r:.40}")
     check_record(metadata, _FIELDS, path, extra=True)
     check_units(metadata["units"], tuple(metadata["input_shape"]), path)
-    units = {name: unit and Standardise(**unit) for name, unit in metadata["units"].items()}
-    problem = problem.with_units(**units)
+    problem = problem.with_stored_units(**metadata["units"])
     indices, shape = tuple(metadata["members"]), tuple(metadata["input_shape"])
     dtype, diagnostics = metadata["input_dtype"], metadata.get("diagnostics", {})
     example = jax.ShapeDtypeStruct((1, *shape), dtype)

@@ -45,6 +45,10 @@ class Standardise(eqx.Module):
         """Standard units to raw units."""
         return z * self.scale + self.mean
 
+    def same_as(self, other: "Standardise") -> bool:
+        """Whether both give the same numbers."""
+        return np.array_equal(self.mean, other.mean) and np.array_equal(self.scale, other.scale)
+
     def to_lists(self) -> dict[str, list]:
         """Plain numbers for a JSON header; ``Standardise(**lists)`` gives it back exactly."""
         return {"mean": np.asarray(self.mean).tolist(), "scale": np.asarray(self.scale).tolist()}

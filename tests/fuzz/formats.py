@@ -41,15 +41,15 @@ def saved(name):
     """A golden run as it should be: the method, the problem and test rows."""
     import os
 
-    from credax.cli.job import SavedRun
+    from credax.cli.saved import original_rows, saved_run
 
     here = os.getcwd()
     os.chdir(GOLDEN)
     try:
-        run = SavedRun.open(name)
+        run = saved_run(name)
+        return run.method, run.problem, original_rows(run)
     finally:
         os.chdir(here)
-    return run.method, run.job.problem, run.job.dataset
 
 
 def numbers(prediction):
@@ -117,14 +117,35 @@ def read_list(folder):
 def read_config(name, folder):
     import os
 
-    from credax.cli.job import SavedRun
+    from credax.cli.saved import saved_run
 
     here = os.getcwd()
     os.chdir(folder)
     try:
-        SavedRun.open(name)
+        run = saved_run(name)
+        x = np.zeros((2, *run.about.input_shape), np.float32)
+        print(run.seed, run.about, run.stored)
+        return numbers(run.posterior().predict(x))
     finally:
         os.chdir(here)
+
+
+def make_new_run(folder):
+    """A run that says all of itself, in the present format."""
+    import credax as cx
+
+    shutil.copy(GOLDEN / "flowers.csv", folder)
+    data = cx.data.load(folder / "flowers.csv")
+    problem = cx.Problem(cx.networks.MLP((4,), outputs=3), cx.Categorical())
+    training = cx.Training(epochs=1, batch_size=16)
+    cx.fit(problem, "deep-ensemble", data, training=training, folder=folder / "run", progress=False)
+
+
+def read_rows(folder):
+    from credax.cli.saved import kept_rows, saved_run
+
+    rows = kept_rows(saved_run(folder / "run")).dataset.test
+    return [np.asarray(rows.x, np.float64), np.asarray(rows.y, np.float64)]
 
 
 def read_shift(folder):
@@ -419,6 +440,8 @@ FORMATS = (
     Format("state", partial(golden, "unfinished"), "*/state*.safetensors", read_state),
     Format("config, show", partial(golden, "swag"), "*/config.json", partial(read_show, "swag")),
     Format("config, open", partial(golden, "swag"), "*/config.json", partial(read_config, "swag")),
+    Format("config, new run", make_new_run, "run/config.json", partial(read_config, "run")),
+    Format("rows of a run", make_new_run, "run/rows.safetensors", read_rows),
     Format("metrics", partial(golden, "hmc"), "*/metrics.jsonl", partial(read_show, "hmc")),
     Format("list runs", partial(golden, "python"), "*/*.json*", read_list),
     Format("shift scores", partial(golden, "digits"), "*/shift.json", read_shift),

@@ -34,8 +34,10 @@ def compare(config: Compare) -> None:
     """Train each method and seed in a run folder of its own, then tabulate and report."""
     from rich.console import Console
 
-    from credax.cli.job import Job, SavedRun
+    from credax.cli.job import Job
     from credax.cli.plan import plan
+    from credax.cli.results import result_of
+    from credax.cli.saved import Rows, saved_run
     from credax.report import Comparison, print_rich, summarise, write_csv, write_html, write_json
     from credax.report.result import title_of
 
@@ -61,7 +63,8 @@ def compare(config: Compare) -> None:
         console.print(f"{fit.method.title}, seed {fit.seed}  ({number} of {len(fits)})")
         progress = False if quiet else None
         posterior = job.train(fit, folder, progress)
-        results.append(SavedRun.open(folder).result(posterior, judge, progress))
+        rows = Rows(job.dataset, True)
+        results.append(result_of(saved_run(folder), rows, posterior, judge, progress))
     comparison = Comparison(
         title=title_of([record.title for record in records]),
         data=job.dataset.name,

@@ -16,6 +16,9 @@ from credax.errors import InputError
 from credax.reading import check_name, check_settings
 from credax.training.config import Training
 
+COMMAND: list[str] = []
+"""The words of the command that runs, for the record."""
+
 Likelihood = Literal["auto", "categorical", "bernoulli", "gaussian", "heteroscedastic"]
 
 _COMMAS = PrimitiveConstructorSpec(
@@ -160,6 +163,8 @@ def task_from_json(content: dict[str, Any], path: Path) -> Task:
         training["milestones"] = tuple(training["milestones"])
         training["cycle_ratios"] = tuple(training.get("cycle_ratios", (1.0, 0.01)))
         training["augment"] = tuple(training["augment"])
+        if training.get("stepping") == "auto":  # what the first runs called the loop
+            training["stepping"] = "loop"
         values["network_options"] = tuple(values["network_options"])
         check_settings(Training, training, f"{path}, training,")
         check_settings(Task, values, path)

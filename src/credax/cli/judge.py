@@ -69,8 +69,8 @@ class Judge:
             self._check_shift()
         for name in self.judging.calibrate:
             self._check_calibrator(name)
-        assert self.judging.reference is None or self.reference is not None
-        assert self.strangers is not None  # other data sets are loaded before anything is trained
+        # Other data sets and the reference are loaded before anything is trained.
+        _ = self.strangers, self.reference
 
     @cached_property
     def strangers(self) -> dict[str, np.ndarray]:

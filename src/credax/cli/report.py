@@ -16,6 +16,8 @@ class Report:
 
     runs: Annotated[tuple[str, ...], tyro.conf.Positional]
     """Folders of runs."""
+    problem: str | None = None
+    """FILE.py:NAME of the credax.Problem, for runs with a network of your own."""
     out: str | None = None
     """Where to write the page; by default report.html in the first run's folder."""
 
@@ -25,22 +27,20 @@ def run(arguments: list[str]) -> None:
     config = read_arguments(Report, arguments, "credax report")
     if not config.runs:
         raise InputError("runs is empty; name at least one run folder (see: credax list runs)")
-    from credax.cli.job import SavedRun
+    from credax.cli.results import result_of, same_data
+    from credax.cli.saved import rows_to_show, saved_run
     from credax.report import Comparison, write_html
     from credax.report.result import title_of
 
-    saved = [SavedRun.open(path) for path in config.runs]
-    names = {run.job.dataset.name for run in saved}
-    if len(names) > 1:
-        raise InputError(
-            f"the runs are on different data ({', '.join(sorted(names))}); report one set at a time"
-        )
-    dataset = saved[0].job.dataset
+    saved = [saved_run(path, config.problem) for path in config.runs]
+    same_data(saved)
+    rows = [rows_to_show(run) for run in saved]
+    dataset = rows[0].dataset
     comparison = Comparison(
         title=title_of(list(dict.fromkeys(run.method.title for run in saved))),
         data=dataset.name,
         task=dataset.task,
-        results=[run.result() for run in saved],
+        results=[result_of(run, own) for run, own in zip(saved, rows, strict=True)],
         class_names=dataset.class_names,
         inputs=dataset.test.x,
     )

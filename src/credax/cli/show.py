@@ -49,6 +49,11 @@ def _fields() -> dict[str, Any]:
     }
 
 
+def _network(described: Any) -> Any:
+    """A network in a word: records of credax are described field by field."""
+    return described.get("type") if isinstance(described, dict) else described
+
+
 def describe(path: str) -> dict[str, Any]:
     """A run in a few lines."""
     from credax.reading import check_record, read_json
@@ -70,7 +75,7 @@ def describe(path: str) -> dict[str, Any]:
         "state": "finished" if folder.finished else "unfinished: run its command again to go on",
         "method": config["method"],
         "data": task.get("data", f"{config['rows']['count']} rows"),
-        "network": task.get("network", config["problem"].get("network")),
+        "network": task.get("network") or _network(config["problem"].get("network")),
         "seed": config.get("seed", config.get("key")),
         "epochs": f"{last.get('epoch', 0):g} of {config['training']['epochs']}",
         "loss": last.get("loss"),

@@ -56,7 +56,12 @@ def read_npz(
 
 
 def assemble(
-    name: str, parts: dict[str, tuple[np.ndarray, np.ndarray]], task: Task, names: tuple[str, ...]
+    name: str,
+    parts: dict[str, tuple[np.ndarray, np.ndarray]],
+    task: Task,
+    names: tuple[str, ...],
+    features: tuple[str, ...] = (),
+    targets: tuple[str, ...] = (),
 ) -> Dataset:
     """A data set whose inputs and regression targets are standardised by its training rows."""
     x, y = parts["train"]
@@ -66,9 +71,10 @@ def assemble(
     # Infinities are reported by row when the whole set is checked, not as warnings here.
     with np.errstate(invalid="ignore", over="ignore"):
         inputs = Standardise.of(x, axes) if usable else None
-        targets = Standardise.of(y) if usable and task == "regression" else None
-    splits = {part: Split(px, py, inputs, targets) for part, (px, py) in parts.items()}
-    return Dataset(name, splits["train"], splits["test"], splits.get("validation"), task, names)
+        outputs = Standardise.of(y) if usable and task == "regression" else None
+    splits = {part: Split(px, py, inputs, outputs) for part, (px, py) in parts.items()}
+    train, test, validation = splits["train"], splits["test"], splits.get("validation")
+    return Dataset(name, train, test, validation, task, names, features, targets)
 
 
 def check_task(task: str | None) -> Task | None:

@@ -20,7 +20,7 @@ from credax.prediction import Prediction, concatenate
 from credax.problem import Problem
 from credax.reading import check_record
 from credax.reading.records import OBJECT
-from credax.standardise import Standardise, check_units
+from credax.standardise import check_units
 
 ROWS = 512
 SCALES = np.geomspace(1.0, 200.0, 80)
@@ -141,8 +141,7 @@ def load_infinite(path: str | Path, problem: Problem, build: Any) -> InfinitePos
     arrays, _ = load_arrays(path)
     check_arrays(arrays, len(metadata["members"]), path)
     check_units(metadata["units"], arrays["x"].shape[1:], path)
-    units = {name: unit and Standardise(**unit) for name, unit in metadata["units"].items()}
-    problem = problem.with_units(**units)
+    problem = problem.with_stored_units(**metadata["units"])
     return build(problem, arrays["x"], arrays["y"], arrays["noise"], tuple(metadata["members"]))
 
 

@@ -11,6 +11,7 @@ from jaxtyping import Array, Key, UInt32
 
 from credax.errors import InputError
 from credax.files import load_tree, read_header, save_tree
+from credax.keys import wrap
 from credax.methods.masks import Inserted, Own, inserted_masks
 from credax.network import Variables
 from credax.posterior import Population, describe_population, read_population
@@ -128,7 +129,7 @@ class DropoutPosterior(eqx.Module):
 
 
 def _fold(seeds, number: int):
-    keys = jax.random.wrap_key_data(seeds)
+    keys = wrap(seeds)
     folded = jax.vmap(jax.vmap(lambda key: jax.random.fold_in(key, number)))(keys)
     return jax.random.key_data(folded)
 
@@ -138,7 +139,7 @@ def _predict(problem: Problem, masks, variables: Variables, seeds, x) -> Predict
     prepared = problem.prepare_inputs(x)
 
     def one(variables, seed):
-        return masks.outputs(problem, variables, prepared, jax.random.wrap_key_data(seed))
+        return masks.outputs(problem, variables, prepared, wrap(seed))
 
     each = jax.vmap(lambda v, own: jax.vmap(lambda seed: one(v, seed))(own))(variables, seeds)
     return problem.predict(each.reshape(-1, *each.shape[2:]))

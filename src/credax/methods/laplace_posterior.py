@@ -11,6 +11,7 @@ from jaxtyping import Array, Float, Key, UInt32
 
 from credax.errors import DamagedFile, InputError
 from credax.files import load_tree, read_header, save_tree
+from credax.keys import wrap
 from credax.methods.laplace_blocks import Block, Factor, shapes_of, template
 from credax.methods.laplace_curvature import rows_at_once
 from credax.methods.laplace_evidence import Evidence
@@ -300,7 +301,7 @@ class LaplacePosterior(eqx.Module):
         return prediction
 
     def _keys(self, mode: int) -> Key[Array, " samples"]:
-        key = jax.random.wrap_key_data(self.seeds[mode])
+        key = wrap(self.seeds[mode])
         number = jnp.arange(self.options["samples"])
         return jax.vmap(lambda s: jax.random.fold_in(key, s))(number)
 

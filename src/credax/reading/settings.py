@@ -45,6 +45,11 @@ def fits(value: Any, wanted: Any) -> bool:
         if inside[-1] is Ellipsis:
             inside = (inside[0],) * len(value)
         return len(value) == len(inside) and all(map(fits, value, inside))
+    if origin is dict:
+        whole = isinstance(value, dict) and all(fits(key, inside[0]) for key in value)
+        return whole and all(fits(entry, inside[1]) for entry in value.values())
+    if origin is list:
+        return isinstance(value, list) and all(fits(entry, inside[0]) for entry in value)
     if wanted is float:
         return type(value) in (int, float) and not math.isnan(value)
     if wanted in (int, bool, str):

@@ -11,6 +11,7 @@ import jax
 import numpy as np
 
 from credax import networks
+from credax.data.about import DIGESTED
 from credax.errors import DamagedFile, InputError, unknown
 from credax.files import read_json, tree_names, write_json
 from credax.likelihood import Bernoulli, Categorical, Gaussian, HeteroscedasticGaussian
@@ -31,6 +32,7 @@ from credax.reading.records import (
     record,
 )
 from credax.standardise import Standardise, check_units
+from credax.training.describe import compared
 
 SCHEMA = 1
 FILE = "zoo.json"
@@ -124,10 +126,16 @@ class Manifest:
 
     def same_kind(self, other: "Manifest") -> bool:
         """Whether members of both belong into one zoo."""
-        bare = [
-            json.dumps(dataclasses.asdict(dataclasses.replace(m, shards=()))) for m in (self, other)
-        ]
-        return bare[0] == bare[1]
+        return self._compared() == other._compared()
+
+    def _compared(self) -> str:
+        """All but the files, and what changes no number; older zoos say less of their rows."""
+        content = dataclasses.asdict(dataclasses.replace(self, shards=()))
+        origin = compared(content["origin"])
+        rows = origin.get("rows")
+        if isinstance(rows, dict):
+            origin["rows"] = {name: rows.get(name) for name in DIGESTED}
+        return json.dumps({**content, "origin": origin}, sort_keys=True)
 
     def problem(self) -> Problem:
         """Network, likelihood and units, from the names written down."""
