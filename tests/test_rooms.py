@@ -9,7 +9,7 @@ SOURCE = Path(__file__).parent.parent / "src" / "credax"
 # From the top of the house down. A room may import from its own floor and the floors above it.
 FLOORS = [
     {"errors", "lazy", "phases", "keys", "remembered"},
-    {"standardise", "files", "network", "prediction", "description"},
+    {"standardise", "reading", "files", "network", "prediction", "description"},
     {"likelihood", "prior", "covariance_prior"},
     {"problem"},
     {"posterior", "batch_statistics", "laws", "gaussian_posterior"},

@@ -22,6 +22,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from credax.errors import InputError
+from credax.reading import open_regular
 
 SHORT_ARRAY = 64
 LONG_TEXT = 4000
@@ -82,11 +83,8 @@ def digest(content: bytes | str) -> str:
 
 def file_digest(path: str | Path) -> str:
     """128 bits that stand for a file's content."""
-    try:
-        with open(path, "rb") as file:
-            return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
-    except OSError as error:
-        raise InputError(f"cannot read {path} ({error.strerror}); give a file that is") from error
+    with open_regular(path) as file:
+        return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
 
 
 def type_name(kind: type) -> str:

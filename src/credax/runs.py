@@ -18,10 +18,25 @@ from credax.files import read_json
 from credax.likelihood import LearnedNoise
 from credax.posterior import Posterior
 from credax.problem import Problem
+from credax.reading import check_record, check_settings, damage
+from credax.reading.records import COUNT, OBJECT, TEXT, WHOLE, Optional, list_of, maybe
 from credax.standardise import Standardise
 from credax.training.describe import FORMAT, describe_problem
 from credax.training.run import RunFolder
 from credax.training.stored import StoredRows, stored_rows
+
+_FIELDS = {
+    "format": Optional(COUNT),
+    "credax": Optional(TEXT),
+    "seed": Optional(WHOLE),
+    "task": Optional(OBJECT),
+    "dataset": Optional(OBJECT),
+    "validation_rows": Optional(maybe(OBJECT)),
+    "key": lambda value, name: (
+        list_of(WHOLE)(value.get("data") if isinstance(value, dict) else value, name)
+        or (None if value else f"{name} is empty")
+    ),
+}
 
 
 class CannotRebuild(InputError):
@@ -65,7 +80,7 @@ def read_config(path: Path) -> dict[str, Any]:
             f"{path / 'config.json'} is not the configuration of a credax run: its section "
             f"{(bad or ['method.name'])[0]!r} is missing or not an object; restore the file"
         )
-    return config
+    return check_record(config, _FIELDS, path / "config.json", extra=True)
 
 
 @dataclass(frozen=True)
@@ -87,7 +102,9 @@ class SavedRun:
         if not self.is_described:
             rows = {"train": self.config["rows"], "validation": self.config.get("validation_rows")}
             return About(rows={name: part for name, part in rows.items() if part})
-        return About.from_json(self.config["dataset"])
+        file = self.folder.path / "config.json"
+        check_record(self.config, {"dataset": OBJECT}, file, extra=True)
+        return About.from_json(self.config["dataset"], file)
 
     @cached_property
     def problem(self) -> Problem:
@@ -139,10 +156,9 @@ def build_method(record: type, settings: dict[str, Any], path: Path) -> Any:
             "written by another version of credax?"
         )
     plain = {n: _tuples(v) for n, v in settings.items() if not isinstance(v, dict)}
-    try:
+    check_settings(record, plain, path)
+    with damage(path, "restore its config.json", problem="has settings of another type"):
         return record(**plain)
-    except TypeError as error:
-        raise InputError(f"{path} has settings of another type ({error})") from error
 
 
 def rebuild_problem(description: Mapping[str, Any], path: Path) -> Problem:
@@ -150,13 +166,17 @@ def rebuild_problem(description: Mapping[str, Any], path: Path) -> Problem:
     parts = {}
     for name in ("network", "likelihood", "prior", "inputs", "targets"):
         try:
-            parts[name] = rebuild(description.get(name))
+            with damage(path, "restore its config.json", problem=f"does not describe a {name}"):
+                parts[name] = rebuild(description.get(name))
         except CannotRebuild as error:
             raise CannotRebuild(
                 f"the {name} of the run in {path} is {error}, which only your code can make; give "
                 "--problem FILE.py:NAME, where NAME is its credax.Problem, or in Python "
                 "credax.open_run(folder, problem)"
             ) from None
+    units = all(isinstance(parts[name], Standardise | None) for name in ("inputs", "targets"))
+    if not units or not isinstance(parts["prior"], prior.Prior | None):
+        raise InputError(f"{path} does not describe a prior and units; restore its config.json")
     network = parts.pop("network")
     network = network.network if isinstance(network, LearnedNoise) else network
     return Problem(network, parts.pop("likelihood"), **parts)
@@ -177,6 +197,8 @@ def rebuild(description: Any) -> Any:
     if record is None:
         raise CannotRebuild(str(kind or description.get("function") or "an object"))
     fields = {n: rebuild(value) for n, value in description.items() if n != "type"}
+    if record is not Standardise:  # its numbers must be those of the members' file
+        check_settings(record, fields, kind)
     try:
         return record(**fields)
     except TypeError as error:
@@ -208,7 +230,8 @@ def _agreed(problem: Problem, config: dict[str, Any], path: Path) -> Problem:
                 f"{name} of the given problem standardise otherwise than the run in {path}; leave "
                 "them out: the run's own are used"
             )
-    return problem.with_units(rebuild(stored["inputs"]), rebuild(stored["targets"]))
+    with damage(path, "restore its config.json", problem="does not describe its units"):
+        return problem.with_units(rebuild(stored["inputs"]), rebuild(stored["targets"]))
 
 
 def _tuples(value: Any) -> Any:

@@ -10,6 +10,7 @@ import tyro
 
 from credax.cli.config import read_arguments
 from credax.errors import InputError
+from credax.reading import check_name
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,8 @@ class Calibrate:
 def run(arguments: list[str]) -> None:
     """Fit, keep, and print the test metrics before and after."""
     config = read_arguments(Calibrate, arguments, "credax calibrate")
+    if config.name is not None:
+        check_name(config.name)
     from credax import calibration, metrics
     from credax.cli.judge import applied, set_values
     from credax.cli.saved import original_rows, saved_run
@@ -103,10 +106,11 @@ def _with_alpha(name: str, alpha: float) -> dict[str, float]:
 def _keep(fitted: Any, file: Path) -> Path:
     """Write the calibrator; one that is there already and differs is never overwritten."""
     from credax.calibration import save
+    from credax.reading import read_bytes
 
     fresh = file.with_suffix(".new")
     save(fresh, fitted)
-    if file.exists() and file.read_bytes() != fresh.read_bytes():
+    if file.exists() and read_bytes(file) != read_bytes(fresh):
         fresh.unlink()
         raise InputError(f"{file} holds another calibrator; keep this one under another --name")
     fresh.replace(file)

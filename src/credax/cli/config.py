@@ -13,6 +13,7 @@ import tyro
 from tyro.constructors import PrimitiveConstructorSpec
 
 from credax.errors import InputError
+from credax.reading import check_name, check_settings
 from credax.training.config import Training
 
 COMMAND: list[str] = []
@@ -92,6 +93,10 @@ class Output:
     quiet: bool = False
     """No progress bar."""
 
+    def __post_init__(self):
+        if self.name:
+            check_name(self.name)
+
 
 @dataclass(frozen=True)
 class Fit:
@@ -161,8 +166,12 @@ def task_from_json(content: dict[str, Any], path: Path) -> Task:
         if training.get("stepping") == "auto":  # what the first runs called the loop
             training["stepping"] = "loop"
         values["network_options"] = tuple(values["network_options"])
+        check_settings(Training, training, f"{path}, training,")
+        check_settings(Task, values, path)
         return Task(**values, training=Training(**training))
     except (KeyError, TypeError, ValueError) as error:
+        if isinstance(error, InputError):
+            raise
         raise InputError(
             f"{path} is not the configuration of a credax run ({error}); was it made by credax fit?"
         ) from error

@@ -13,6 +13,7 @@ import tyro
 
 from credax.cli.config import read_arguments
 from credax.errors import InputError
+from credax.reading import check_numbers, read_npy, read_npz
 
 TABLES = (".csv", ".tsv")
 
@@ -96,21 +97,13 @@ def as_csv(columns: dict[str, np.ndarray]) -> str:
 
 
 def _read_array(path: Path) -> np.ndarray:
-    try:
-        found = np.load(path, allow_pickle=False)
-        if isinstance(found, np.ndarray):
-            return found
-        with found as archive:
-            if "x" not in archive:
-                raise InputError(f"{path} has no array x; it has {', '.join(archive) or 'none'}")
-            return archive["x"]
-    except InputError:
-        raise
-    except Exception as error:
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise InputError(
-            f"{path} cannot be read ({reason}); is it a {path.suffix} file?"
-        ) from error
+    remedy = f"is it a {path.suffix} file?"
+    if path.suffix.lower() == ".npy":
+        return check_numbers(read_npy(path, remedy=remedy), path)
+    arrays = read_npz(path, problem="cannot be read", remedy=remedy)
+    if "x" not in arrays:
+        raise InputError(f"{path} has no array x; it has {', '.join(arrays) or 'none'}")
+    return check_numbers(arrays["x"], path)
 
 
 def _shaped(x: np.ndarray, about: Any, path: Path) -> np.ndarray:

@@ -9,6 +9,7 @@ import numpy as np
 from credax.data.dataset import Dataset, Split, Task
 from credax.data.rows import fingerprint
 from credax.errors import InputError
+from credax.reading import check_settings
 
 SPLITS = ("train", "validation", "test")
 DIGESTED = ("count", "shape", "digest")
@@ -68,9 +69,10 @@ class About:
         return dataclasses.asdict(self)
 
     @classmethod
-    def from_json(cls, content: dict[str, Any]) -> "About":
+    def from_json(cls, content: dict[str, Any], where: Any = "the data set") -> "About":
         """What `to_json` gave; unknown entries are left alone."""
         names = {f.name for f in dataclasses.fields(cls)}
+        check_settings(cls, {n: v for n, v in content.items() if n in names}, where)
         tuples = {"input_shape", "class_names", "feature_names", "target_names"}
         known: Any = {n: tuple(v) if n in tuples else v for n, v in content.items() if n in names}
         return cls(**known)

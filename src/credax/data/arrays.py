@@ -6,7 +6,8 @@ from typing import cast, get_args
 
 import numpy as np
 
-from credax.data.checks import as_float32, as_labels, first_line
+from credax import reading
+from credax.data.checks import as_float32, as_labels
 from credax.data.dataset import Dataset, Split, Task
 from credax.data.holdout import hold_out, rows_held
 from credax.errors import InputError
@@ -16,19 +17,6 @@ FEW = 20
 """Integer targets with at most this many distinct values are taken for classes."""
 
 PARTS = ("train", "validation", "test")
-
-
-def open_npz(path: Path) -> dict[str, np.ndarray]:
-    """All arrays of an ``.npz`` file; objects (pickles) are refused."""
-    try:
-        with path.open("rb") as file, np.load(file, allow_pickle=False) as stored:
-            return {key: stored[key] for key in stored.files}
-    # Damaged bytes can make the zip and header parsers raise nearly anything.
-    except Exception as error:
-        raise InputError(
-            f"{path} is not a readable .npz file without pickled objects ({first_line(error)}); "
-            "write it again with numpy.savez"
-        ) from error
 
 
 def read_npz(
@@ -52,7 +40,7 @@ def read_npz(
     Features, channels and regression targets are standardised by the training rows.
     """
     path = Path(path)
-    stored = open_npz(path)
+    stored = reading.read_npz(path)
     parts = _parts(stored, path)
     task = check_task(task) or _guess_task(np.concatenate([y for _, y in parts.values()]))
     names = tuple(str(name) for name in np.ravel(stored.get("class_names", ())))

@@ -1,6 +1,7 @@
 """The cells of a text table: separators, header, decimal commas; the same for every reader."""
 
 import csv
+import io
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,6 +10,7 @@ import numpy as np
 
 from credax.data.checks import first_line
 from credax.errors import InputError
+from credax.reading import read_text
 
 Row = tuple[int, list[str]]
 """The number of a line, and its cells."""
@@ -61,12 +63,13 @@ class Cells:
 def read_rows(path: Path, delimiter: str | None = None) -> list[Row]:
     """All lines that hold something, cut into cells, of equal length."""
     try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
+        text = read_text(path, problem="cannot be read as UTF-8 CSV")
+        with io.StringIO(text, newline="") as file:
             delimiter = delimiter or _delimiter(file.readline())
             file.seek(0)
             reader = csv.reader(file, delimiter=delimiter)
             rows = [(reader.line_num, [cell.strip() for cell in row]) for row in reader]
-    except (OSError, UnicodeDecodeError, csv.Error, TypeError) as error:
+    except (csv.Error, TypeError) as error:
         raise InputError(f"{path} cannot be read as UTF-8 CSV ({first_line(error)})") from error
     rows = [(line, cells) for line, cells in rows if any(cells)]
     if not rows:

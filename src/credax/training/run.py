@@ -25,8 +25,29 @@ from credax.files import (
     write_atomic,
     write_json,
 )
+from credax.reading import check_record, read_json_lines
+from credax.reading.records import NUMBER, TEXT, WHOLE, Optional, kind, map_of, maybe
 from credax.training.describe import changed_freely, compared
 
+_LINE = {
+    "event": Optional(TEXT),
+    "step": Optional(WHOLE),
+    "epoch": Optional(NUMBER),
+    "seconds": Optional(maybe(NUMBER)),
+    "loss": Optional(maybe(NUMBER)),
+    "excluded": Optional(map_of(NUMBER)),
+}
+_STATE = {
+    "step": WHOLE,
+    "seconds": NUMBER,
+    "compile_seconds": NUMBER,
+    "dead": kind(
+        "an object of steps by member",
+        lambda v: (
+            isinstance(v, dict) and all(n.isdecimal() and type(s) is int for n, s in v.items())
+        ),
+    ),
+}
 STATE = "state.safetensors"
 PREVIOUS = "state.previous.safetensors"
 # As `credax.files.write_atomic` names them.
@@ -163,7 +184,9 @@ class RunFolder:
             if not path.exists():
                 continue
             try:
-                return load_tree(path, template)
+                # Slots that were never filled, and members that diverged, may hold NaN.
+                tree, metadata = load_tree(path, template, finite=False)
+                return tree, check_record(metadata, _STATE, path, extra=True)
             except DamagedFile as error:
                 # Out of the way, so that the next checkpoint does not push it over a whole one.
                 if self.writes:
@@ -196,14 +219,10 @@ class RunFolder:
     def history(self) -> list[dict[str, Any]]:
         """The lines of ``metrics.jsonl``; a last line cut off by a crash is left out."""
         path = self.path / "metrics.jsonl"
-        lines = path.read_text().splitlines() if path.exists() else []
-        records = []
-        for line in lines:
-            try:
-                records.append(json.loads(line))
-            except json.JSONDecodeError:
-                break
-        return records
+        lines = read_json_lines(path, constants=False)
+        for number, line in enumerate(lines, 1):
+            check_record(line, _LINE, f"line {number} of {path}", extra=True)
+        return lines
 
     def progress(self) -> dict[str, Any] | None:
         """The last record of the training, or None."""

@@ -7,7 +7,10 @@ import numpy as np
 
 from credax.data.dataset import Split
 from credax.data.rows import row_digests
+from credax.errors import DamagedFile
 from credax.files import load_arrays, save_tree
+from credax.reading import check_record
+from credax.reading.records import TEXT, WHOLE
 
 FILE = "rows.safetensors"
 SAMPLE_ROWS = 2000
@@ -43,6 +46,18 @@ def stored_rows(folder: Path) -> StoredRows:
     if not (folder / FILE).exists():
         return StoredRows(None, False, None)
     arrays, metadata = load_arrays(folder / FILE)
+    check_record(metadata, {"kind": TEXT, "test_rows": WHOLE}, folder / FILE)
+    _check_arrays(arrays, folder / FILE)
     test = Split(arrays["x"], arrays["y"]) if "x" in arrays else None
     whole = test is not None and len(test) == metadata["test_rows"]
     return StoredRows(test, whole, arrays.get("train"))
+
+
+def _check_arrays(arrays: dict[str, np.ndarray], path: Path) -> None:
+    """Refuse arrays that are not rows with their targets, and digests."""
+    x, y, train = (arrays.get(name) for name in ("x", "y", "train"))
+    rows = (x is None) == (y is None)
+    if x is not None and y is not None:
+        rows = x.ndim >= 2 and y.ndim in (1, 2) and len(x) == len(y) > 0
+    if not rows or set(arrays) - {"x", "y", "train"} or (train is not None and train.ndim < 1):
+        raise DamagedFile(f"{path} does not hold the rows of a run; restore it from a copy")
