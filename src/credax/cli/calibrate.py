@@ -42,56 +42,56 @@ def run(arguments: list[str]) -> None:
         check_name(config.name)
     from credax import calibration, metrics
     from credax.cli.judge import applied, set_values
-    from credax.cli.saved import original_rows, saved_run
+    from credax.cli.saved import saved_run
 
     saved = saved_run(config.run, config.problem)
     posterior = saved.posterior()
-    dataset = original_rows(saved, ("train", "validation", "test"))
+    task = saved.about.task
     name = config.method
     if name == "auto":
-        name = "temperature" if dataset.task == "classification" else "variance-scaling"
+        name = "temperature" if task == "classification" else "variance-scaling"
     entry = calibration.entry(name)
-    if entry.task not in (None, dataset.task):
-        fitting = ", ".join(calibration.names(dataset.task))
+    if entry.task not in (None, task):
+        fitting = ", ".join(calibration.names(task))
         raise InputError(f"method is {name}, for {entry.task}; choose from {fitting}")
-    settings = {} if config.alpha is None else _with_alpha(name, config.alpha)
-    rows = _rows(saved, dataset, config)
-    fitted = calibration.calibrate(
-        name,
-        posterior.predict(rows.x),
-        rows,
-        training=dataset.train,
-        allow_overlap=config.allow_overlap,
-        **settings,
-    )
+    settings: Any = {} if config.alpha is None else _with_alpha(name, config.alpha)
+    rows, test = _rows(saved, config)
+    fitted = calibration.calibrate(name, posterior.predict(rows.x), rows, **settings)
     file = _keep(fitted, saved.folder.path / "calibration" / f"{config.name or name}.safetensors")
-    before = posterior.predict(dataset.test.x)
+    before = posterior.predict(test.x)
     after = applied(fitted, before)
     content = {
         "calibrator": name,
         "rows": len(rows),
         "file": str(file),
-        "before": dict(metrics.evaluate(before, dataset.test.y)),
-        "after": dict(metrics.evaluate(after, dataset.test.y))
+        "before": dict(metrics.evaluate(before, test.y)),
+        "after": dict(metrics.evaluate(after, test.y))
         if entry.gives == "prediction"
-        else set_values(after, dataset.test.y),
+        else set_values(after, test.y),
     }
     print(json.dumps(content, indent=2) if config.json else _text(content))
 
 
-def _rows(saved: Any, dataset: Any, config: Calibrate) -> Any:
+def _rows(saved: Any, config: Calibrate) -> tuple[Any, Any]:
+    """The rows to fit on, which the run was not trained on, and the test rows."""
     from credax.calibration import calibration_rows
+    from credax.cli.saved import original_rows, rows_to_evaluate, rows_to_show
 
     if config.data is None:
+        dataset = original_rows(saved, ("train", "validation", "test"))
         if dataset.validation is None:
             raise InputError(
                 f"the run in {config.run} held no validation rows out; train it with "
                 "--validation 0.1, or name rows of your own with --data"
             )
-        return calibration_rows(dataset, allow_overlap=config.allow_overlap)
-    from credax.cli.saved import rows_to_evaluate
-
-    return rows_to_evaluate(saved, config.data, False, config.allow_overlap).dataset.test
+        return calibration_rows(dataset, allow_overlap=config.allow_overlap), dataset.test
+    found = rows_to_evaluate(saved, config.data, False, config.allow_overlap)
+    if found.whole and not config.allow_overlap:
+        raise InputError(
+            f"data is {config.data}, the run's own, and its test rows are for testing; name other "
+            "rows, or leave --data out to use the validation rows"
+        )
+    return found.dataset.test, rows_to_show(saved).dataset.test
 
 
 def _with_alpha(name: str, alpha: float) -> dict[str, float]:

@@ -16,9 +16,6 @@ from credax.errors import InputError
 from credax.reading import check_name, check_settings
 from credax.training.config import Training
 
-COMMAND: list[str] = []
-"""The words of the command that runs, for the record."""
-
 Likelihood = Literal["auto", "categorical", "bernoulli", "gaussian", "heteroscedastic"]
 
 _COMMAS = PrimitiveConstructorSpec(

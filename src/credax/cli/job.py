@@ -10,7 +10,8 @@ from typing import Any
 import jax
 
 from credax import __version__, networks
-from credax.cli.config import COMMAND, Fit, Judging, Task
+from credax.cli.command import COMMAND
+from credax.cli.config import Fit, Judging, Task
 from credax.cli.judge import Judge
 from credax.data import Dataset, load
 from credax.errors import InputError

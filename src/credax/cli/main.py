@@ -12,7 +12,7 @@ from importlib import import_module
 from pathlib import Path
 
 from credax import __version__
-from credax.cli.config import COMMAND
+from credax.cli.command import COMMAND
 from credax.errors import InputError, MissingExtra, unknown
 from credax.training.interrupts import CAUGHT, Interrupted, Terminated, position
 

@@ -7,7 +7,8 @@ import jax
 import numpy as np
 
 from credax import __version__
-from credax.cli.config import COMMAND, Judging
+from credax.cli.command import COMMAND
+from credax.cli.config import Judging
 from credax.cli.job import parameters
 from credax.cli.judge import Judge
 from credax.cli.saved import Rows

@@ -245,6 +245,8 @@ def _filled(old: Any, defaults: Any) -> Any:
 
 
 def _first_difference(old: Any, new: Any, where: str = "") -> str:
+    if where in ("dataset.rows", "dataset.classes", "rows", "validation_rows"):
+        return "its rows are others"
     if isinstance(old, dict) and isinstance(new, dict):
         for name in sorted({*old, *new}):
             if old.get(name) != new.get(name):
