@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: compare test test-slow lint docs bench clean
+.PHONY: compare test test-slow lint docs bench fuzz clean
 
 .venv/base: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
@@ -35,6 +35,11 @@ docs: .venv/dev  ## the pages, examples executed
 bench: .venv/dev  ## side by side with PyTorch, ratios in one run
 	$(INSTALL) --editable '.[bench]'
 	$(BIN)/python benchmarks/ensemble_step.py
+
+COUNT ?= 10000
+SEED ?= 0
+fuzz: .venv/dev  ## damaged files of every format through their readers; fails on any traceback
+	$(BIN)/python tests/fuzz/fuzz.py --count $(COUNT) --seed $(SEED)
 
 clean:
 	rm -rf .venv .jax_cache docs/_build

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from credax.data import Dataset as Dataset
     from credax.data import Split as Split
     from credax.errors import InputError as InputError
+    from credax.fitting import fit as fit
     from credax.gaussian_posterior import GaussianPosterior as GaussianPosterior
     from credax.infinite.method import NNGP as NNGP
     from credax.infinite.method import NTK as NTK
@@ -71,10 +72,11 @@ if TYPE_CHECKING:
     from credax.prior import ScaleMixturePrior as ScaleMixturePrior
     from credax.problem import Batch as Batch
     from credax.problem import Problem as Problem
+    from credax.runs import SavedRun as SavedRun
+    from credax.runs import open_run as open_run
     from credax.standardise import Standardise as Standardise
     from credax.training.config import Training as Training
     from credax.training.loop import MemberDiverged as MemberDiverged
-    from credax.training.loop import fit as fit
 
 __version__ = "0.1.0"
 
@@ -124,8 +126,10 @@ __getattr__, __all__ = lazy_names(  # pyright: ignore[reportUnsupportedDunderAll
         "NTK": "infinite.method",
         "NNGP": "infinite.method",
         "Training": "training.config",
-        "fit": "training.loop",
+        "fit": "fitting",
         "MemberDiverged": "training.loop",
+        "open_run": "runs",
+        "SavedRun": "runs",
         "Posterior": "posterior",
         "Population": "posterior",
         "GaussianPosterior": "gaussian_posterior",

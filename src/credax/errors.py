@@ -8,6 +8,10 @@ class InputError(ValueError):
     """What the user gave cannot be used; the message is one sentence that says what to do."""
 
 
+class DamagedFile(InputError):
+    """A file is truncated or altered, or does not hold what it should."""
+
+
 class MissingExtra(ImportError):
     """An optional package is not installed; the message names the pip command."""
 

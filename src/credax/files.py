@@ -4,7 +4,6 @@ import errno
 import hashlib
 import json
 import os
-import struct
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -12,14 +11,15 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from safetensors.numpy import load_file
 from safetensors.numpy import save as safetensors_bytes
 
+from credax.errors import DamagedFile as DamagedFile
 from credax.errors import InputError
-
-
-class DamagedFile(InputError):
-    """A file credax wrote is truncated or altered."""
+from credax.keys import wrap
+from credax.reading import check_record, not_finite, open_regular, parse_json
+from credax.reading import read_json as read_json
+from credax.reading.records import OBJECT, TEXT
+from credax.reading.tensors import COPY, Layout, read_layout, views
 
 
 def write_atomic(path: str | Path, content: bytes | str) -> None:
@@ -74,16 +74,6 @@ def write_json(path: str | Path, content: Any) -> None:
     write_atomic(path, json.dumps(content, indent=2) + "\n")
 
 
-def read_json(path: str | Path) -> Any:
-    """Read JSON; a damaged file is named in one sentence."""
-    try:
-        return json.loads(Path(path).read_text())
-    except FileNotFoundError as error:
-        raise InputError(f"there is no file {path}") from error
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise DamagedFile(f"{path} is not valid JSON ({error}); restore it or remove it") from error
-
-
 def tree_names(tree: Any) -> list[str]:
     """A unique readable name for every leaf, from its path in the pytree."""
     paths = jax.tree_util.tree_flatten_with_path(tree)[0]
@@ -100,12 +90,15 @@ def save_tree(path: str | Path, tree: Any, metadata: dict[str, Any] | None = Non
     write_atomic(path, safetensors_bytes(arrays, metadata=header))
 
 
-def load_tree(path: str | Path, template: Any) -> tuple[Any, dict[str, Any]]:
+def load_tree(
+    path: str | Path, template: Any, *, finite: bool = True
+) -> tuple[Any, dict[str, Any]]:
     """Load what `save_tree` saved into the structure of ``template`` (arrays or their shapes).
 
-    The digest is checked: a truncated or bit-flipped file raises `DamagedFile`.
+    The digest is checked: a truncated or bit-flipped file raises `DamagedFile`. So do numbers that
+    are not finite, unless ``finite`` is False.
     """
-    arrays, metadata = load_arrays(path)
+    arrays, metadata = load_arrays(path, finite=finite)
     names, (leaves, structure) = tree_names(template), jax.tree.flatten(template)
     if set(names) != set(arrays):
         odd = sorted(set(names) ^ set(arrays))
@@ -115,45 +108,76 @@ def load_tree(path: str | Path, template: Any) -> tuple[Any, dict[str, Any]]:
         )
     restored = []
     for name, leaf in zip(names, leaves, strict=True):
-        array = arrays[name]
-        is_key = _is_key(leaf)
-        if not is_key and tuple(array.shape) != tuple(leaf.shape):
+        array, is_key = arrays[name], _is_key(leaf)
+        wanted = jax.eval_shape(jax.random.key_data, leaf) if is_key else leaf
+        if tuple(array.shape) != tuple(wanted.shape):
             raise InputError(
                 f"{path} does not fit this problem: {name} has shape {tuple(array.shape)} there "
-                f"and {tuple(leaf.shape)} here"
+                f"and {tuple(wanted.shape)} here"
             )
-        restored.append(jax.random.wrap_key_data(jnp.asarray(array)) if is_key else array)
+        if _group(array.dtype) != _group(wanted.dtype):
+            raise InputError(
+                f"{path} does not fit this problem: {name} has type {array.dtype} there and "
+                f"{wanted.dtype} here"
+            )
+        restored.append(wrap(array) if is_key else array)
     return jax.tree.unflatten(structure, restored), metadata
 
 
-def load_arrays(path: str | Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-    """All arrays of a file by name, and its metadata, the digest checked."""
-    header = read_header(path)
-    try:
-        arrays = load_file(path)
-    except Exception as error:  # safetensors raises its own type for every kind of damage
-        raise DamagedFile(f"{path} is damaged ({error}); restore it from a copy") from error
+def load_arrays(
+    path: str | Path, *, finite: bool = True, infinite: tuple[str, ...] = ()
+) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    """All arrays of a file by name, and its metadata, the digest checked.
+
+    NaN and infinities are refused if ``finite``; infinities are allowed in the arrays whose last
+    names are among ``infinite``.
+    """
+    layout = read_layout(path)  # before there is memory for all that the file claims to hold
+    with open_regular(path) as file:
+        content = bytearray(os.fstat(file.fileno()).st_size)
+        file.readinto(content)
+    header, arrays = _description(path, layout), views(content, layout)
+    for name, tensor in layout.tensors.items():
+        if tensor.kind == "BF16":
+            arrays[name] = arrays[name].view(jnp.bfloat16)
     if header["digest"] != _digest(arrays, header["metadata"]):
-        raise DamagedFile(f"{path} is damaged (its digest does not match); restore it from a copy")
+        raise DamagedFile(f"{path} is damaged (its digest does not match); {COPY}")
+    for name, array in arrays.items() if finite else ():
+        allowed = name.rpartition("/")[2] in infinite
+        row = not_finite(np.where(np.isinf(array), 0, array) if allowed else array)
+        if row is not None:
+            raise DamagedFile(_named(path, name, array, row, header["metadata"]))
     return arrays, header["metadata"]
+
+
+def _named(path: str | Path, name: str, array: np.ndarray, row: int, metadata: Any) -> str:
+    """The sentence for a number that is not finite: which array, which member."""
+    members = metadata.get("members")
+    stacked = isinstance(members, list) and array.ndim and len(array) == len(members)
+    whose = f" of member {members[row]}" if stacked else ""
+    return f"{path} holds NaN or infinity in {name}{whose}; {COPY}, or train again"
 
 
 def read_header(path: str | Path) -> dict[str, Any]:
     """``{"metadata", "digest"}`` as `save_tree` wrote them, without reading the arrays."""
-    try:
-        with open(path, "rb") as file:
-            (length,) = struct.unpack("<Q", file.read(8))
-            if length > 100_000_000:
-                raise ValueError("impossible header length")
-            return json.loads(json.loads(file.read(length))["__metadata__"]["credax"])
-    except FileNotFoundError as error:
-        raise InputError(f"there is no file {path}") from error
-    except (OSError, ValueError, KeyError, struct.error) as error:
-        raise DamagedFile(f"{path} is damaged ({error}); restore it from a copy") from error
+    return _description(path, read_layout(path))
+
+
+def _description(path: str | Path, layout: Layout) -> dict[str, Any]:
+    where = f"{path} is damaged: its description"
+    content = parse_json(layout.metadata.get("credax", "nothing"), where, remedy=COPY)
+    return check_record(content, {"metadata": OBJECT, "digest": TEXT}, where, remedy=COPY)
 
 
 def _is_key(leaf) -> bool:
     return jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
+
+
+def _group(dtype) -> str:
+    """Floating-point numbers of any width are one type here: files cross precisions."""
+    if jnp.issubdtype(dtype, jnp.floating):
+        return "floats"
+    return "integers" if jnp.issubdtype(dtype, jnp.integer) else str(dtype)
 
 
 def _to_numpy(leaf) -> np.ndarray:

@@ -14,9 +14,14 @@ from credax.errors import InputError
 from credax.files import load_tree, read_header, save_tree
 from credax.laws import LAWS, Law
 from credax.network import Variables
-from credax.posterior import Population, describe_population, population, read_population
+from credax.posterior import INDICES, Population, describe_population, population, read_population
 from credax.prediction import Prediction
 from credax.problem import Problem
+from credax.reading import check_record
+from credax.reading.records import OBJECT, WHOLE, one_of
+
+_FIELDS = {"law": one_of(*LAWS), "law_options": OBJECT, "modes": INDICES}
+_OPTIONS = {"low-rank": {"rank": WHOLE}, "full": {}}
 
 
 class GaussianPosterior(eqx.Module):
@@ -113,6 +118,8 @@ class GaussianPosterior(eqx.Module):
         """Read what `save` wrote; ``problem`` has the network and likelihood it was trained on."""
         metadata = read_header(path)["metadata"]
         template, build = read_population(path, problem, metadata, "gaussian")
+        check_record(metadata, _FIELDS, path, extra=True)
+        check_record(metadata["law_options"], _OPTIONS[metadata["law"]], f"{path}, law_options,")
         one = jax.tree.map(lambda s: jax.ShapeDtypeStruct(s.shape[1:], s.dtype), template)
         modes = len(metadata["modes"])
         law = LAWS[metadata["law"]].template(one.params, modes, **metadata["law_options"])

@@ -14,13 +14,27 @@ from jaxtyping import Array, Key
 
 from credax.errors import InputError
 from credax.files import load_tree, read_header, save_tree
-from credax.network import Variables
+from credax.network import Variables, output_struct
 from credax.prediction import Prediction, concatenate
 from credax.problem import Problem, check_inputs
-from credax.standardise import Standardise
+from credax.reading import check_record, damage
+from credax.reading.records import DTYPE, OBJECT, SHAPE, TEXT, Optional, kind
+from credax.standardise import check_units
 
 LARGEST_BATCH = 512
 BATCH_ENTRIES = 2**22
+INDICES = kind(
+    "a list of different whole numbers",
+    lambda v: isinstance(v, list) and {type(i) for i in v} == {int} and len({*v}) == len(v),
+)
+_FIELDS = {
+    "kind": TEXT,
+    "members": INDICES,
+    "input_shape": SHAPE,
+    "input_dtype": DTYPE,
+    "units": OBJECT,
+    "diagnostics": Optional(OBJECT),
+}
 
 
 @runtime_checkable
@@ -155,20 +169,36 @@ def read_population(
 ) -> tuple[Variables, Callable[[Variables], Population]]:
     """Shapes of the members in a file, and what makes a population of their variables."""
     if metadata.get("kind") != kind:
-        raise InputError(f"{path} does not hold a {kind}; it holds {metadata.get('kind')!r}")
-    units = {name: unit and Standardise(**unit) for name, unit in metadata["units"].items()}
-    problem = problem.with_units(**units)
+        raise InputError(f"{path} does not hold a {kind}; it holds {metadata.get('kind')!r:.40}")
+    check_record(metadata, _FIELDS, path, extra=True)
+    check_units(metadata["units"], tuple(metadata["input_shape"]), path)
+    problem = problem.with_stored_units(**metadata["units"])
     indices, shape = tuple(metadata["members"]), tuple(metadata["input_shape"])
     dtype, diagnostics = metadata["input_dtype"], metadata.get("diagnostics", {})
     example = jax.ShapeDtypeStruct((1, *shape), dtype)
     keys = jax.eval_shape(lambda: jax.random.split(jax.random.key(0), len(indices)))
-    template = jax.eval_shape(jax.vmap(lambda key: problem.init(key, example)), keys)
+    problem_text = f"does not fit this problem: inputs of shape {shape}"
+    with damage(path, "load it with the network it was saved with", problem=problem_text):
+        template = jax.eval_shape(jax.vmap(lambda key: problem.init(key, example)), keys)
+        check_targets(problem, template, example)
 
     def build(variables: Variables) -> Population:
         variables = jax.tree.map(jnp.asarray, variables)
         return Population(problem, variables, indices, shape, dtype, diagnostics)
 
     return template, build
+
+
+def check_targets(problem: Problem, template: Variables, example: Any) -> None:
+    """Raise a ValueError if the units of several targets do not fit the network's outputs."""
+    if problem.targets is None or np.size(problem.targets.mean) == 1:
+        return
+    one = jax.tree.map(lambda s: jax.ShapeDtypeStruct(s.shape[1:], s.dtype), template)
+    prepared = jax.eval_shape(problem.prepare_inputs, example)
+    outputs = output_struct(problem.network, one, prepared).shape[-1]
+    targets = np.size(problem.targets.mean)
+    if problem.likelihood.num_outputs(targets) != outputs:
+        raise ValueError(f"it has units of {targets} targets and the network {outputs} outputs")
 
 
 def population(

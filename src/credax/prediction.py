@@ -1,5 +1,6 @@
 """What a population says about new inputs: a mixture, members on axis 0, equal weights."""
 
+import warnings
 from functools import partial
 from typing import Any
 
@@ -7,6 +8,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 from jax.scipy.special import logsumexp, ndtr, ndtri, xlogy
 from jaxtyping import Array, Float, Int, Key
 
@@ -14,6 +16,10 @@ from credax.errors import InputError
 
 _LOG_2PI = float(np.log(2 * np.pi))
 BISECTIONS = 60
+
+
+class NonFinitePrediction(UserWarning):
+    """A prediction holds NaN or infinity."""
 
 
 class ClassPrediction(eqx.Module):
@@ -251,8 +257,30 @@ Prediction = ClassPrediction | GaussianPrediction
 
 
 def concatenate(predictions: "list[Any]") -> Any:
-    """Predictions of the same members for consecutive rows, as one prediction."""
-    return jax.tree.map(lambda *parts: jnp.concatenate(parts, axis=1), *predictions)
+    """Predictions of the same members for consecutive rows, as one prediction.
+
+    A member whose outputs overflowed is named in a `NonFinitePrediction` warning.
+    """
+    whole = jax.tree.map(lambda *parts: jnp.concatenate(parts, axis=1), *predictions)
+    if not any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(whole)):
+        _warn_of_numbers(whole)
+    return whole
+
+
+def _warn_of_numbers(prediction: Any) -> None:
+    # A probability of zero is minus infinity here, and as it should be.
+    unsure = jnp.isnan if isinstance(prediction, ClassPrediction) else lambda a: ~jnp.isfinite(a)
+    found = [jnp.any(unsure(leaf), axis=-1) for leaf in jax.tree.leaves(prediction)]
+    bad = np.any([np.asarray(part) for part in found], axis=0)
+    members, rows = np.nonzero(bad)
+    if len(members):
+        warnings.warn(
+            f"the prediction holds NaN or infinity in {len({*rows.tolist()})} of {bad.shape[1]} "
+            f"rows, first by the member at position {members[0]} in row {rows[0]}: its outputs "
+            "overflow; leave that member out, or scale the inputs",
+            NonFinitePrediction,
+            stacklevel=3,
+        )
 
 
 def _entropy(probs: Array) -> Array:

@@ -80,6 +80,19 @@ class Problem(eqx.Module):
             is_leaf=lambda leaf: leaf is None,
         )
 
+    def with_stored_units(self, **units: dict[str, Any] | None) -> "Problem":
+        """The problem in the units of a file; units of its own must be the same ones."""
+        stored = {name: None if u is None else Standardise(**u) for name, u in units.items()}
+        for name, unit in stored.items():
+            own = getattr(self, name)
+            if own is not None and not (unit is not None and own.same_as(unit)):
+                raise InputError(
+                    f"{name} of the problem standardise otherwise than the file says, so the "
+                    "network would see other numbers than in training; leave the problem's "
+                    f"{name} out: the file's are used"
+                )
+        return self.with_units(**stored)
+
     def init(self, key: Key[Array, ""], x: Any) -> Variables:
         """Variables of one member for raw inputs shaped like ``x``."""
         return self.network.init(key, jax.eval_shape(self.prepare_inputs, x))

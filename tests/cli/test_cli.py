@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -137,7 +138,11 @@ def test_predictions_are_written_and_never_overwritten(finished, capsys, work):
     code, _, err = run(capsys, "predict", finished, "x.npz")
     assert code == 2
     assert "exists" in err
-    assert run(capsys, "predict", finished, "x.csv", "--out", "p.npz")[0] == 0
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        code, _, err = run(capsys, "predict", finished, "x.csv", "--out", "p.npz")
+    assert code == 0
+    assert "taken in their order: a, b" in err
     assert np.load(work / "p.npz")["members"].shape == (2, 5, 2)
 
 
@@ -163,6 +168,22 @@ def test_compare_writes_table_and_page(capsys, work):
     assert code == 0
     json.loads(out)
     assert stamps == {p: p.stat().st_mtime_ns for p in folder.glob("*/members.safetensors")}
+
+
+@pytest.mark.parametrize("method", methods.names())
+def test_every_method_has_a_dry_run(capsys, work, method):
+    """With what the method decides about the training: HMC's transitions are its epochs."""
+    flags = ["--data", "toy/two-moons", "--network-options", "hidden=(4,)", "--dry-run", "--json"]
+    if method == "mc-batch-norm":
+        flags.insert(4, "norm=batch")
+    code, out, err = run(capsys, "fit", method, *flags)
+    assert code == 0, err
+    content = json.loads(out)
+    assert content["parameters"]["members"] >= 1
+    assert content["memory_bytes_estimate"]["total"] > 0
+    if method in ("hmc", "nuts"):
+        assert content["steps"] == {"per epoch": 1, "total": 600}
+    assert not list(work.iterdir())
 
 
 def test_dry_run_writes_nothing(capsys, work):

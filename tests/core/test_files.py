@@ -7,7 +7,14 @@ import numpy as np
 import pytest
 
 from credax.errors import InputError
-from credax.files import DamagedFile, load_tree, read_json, save_tree, write_atomic
+from credax.files import (
+    DamagedFile,
+    load_arrays,
+    load_tree,
+    read_json,
+    save_tree,
+    write_atomic,
+)
 
 TREE = {"a": np.arange(6.0).reshape(2, 3), "b": [np.int32(3), np.zeros((0, 2), np.float32)]}
 
@@ -93,3 +100,38 @@ def test_arrays_of_jax_are_saved(tmp_path):
     save_tree(tmp_path / "t", {"a": jnp.ones(2, jnp.bfloat16)})
     tree, _ = load_tree(tmp_path / "t", {"a": jnp.ones(2, jnp.bfloat16)})
     assert tree["a"].dtype == jnp.bfloat16
+
+
+def test_numbers_that_are_not_finite_are_refused_by_array_and_member(tmp_path, refused):
+    tree = {"a": np.ones((3, 2)), "b": np.ones(4)}
+    tree["a"][1, 0] = np.nan
+    save_tree(tmp_path / "t", tree, {"members": [4, 7, 9]})
+    refused(lambda: load_tree(tmp_path / "t", tree), "NaN or infinity in a of member 7")
+    loaded, _ = load_tree(tmp_path / "t", tree, finite=False)
+    assert np.isnan(loaded["a"][1, 0])
+    save_tree(tmp_path / "t", {"map/edges": np.array([1.0, np.inf])})
+    refused(lambda: load_arrays(tmp_path / "t"), "map/edges")
+    assert load_arrays(tmp_path / "t", infinite=("edges",))[0]["map/edges"][1] == np.inf
+    save_tree(tmp_path / "t", {"map/edges": np.array([1.0, np.nan])})
+    refused(lambda: load_arrays(tmp_path / "t", infinite=("edges",)), "map/edges")
+
+
+def test_arrays_of_another_type_are_refused(tmp_path, refused):
+    save_tree(tmp_path / "t", {"a": np.ones(3, np.int32)})
+    refused(lambda: load_tree(tmp_path / "t", {"a": np.ones(3)}), "type int32 there")
+    save_tree(tmp_path / "t", {"a": np.ones(3, np.float64)})
+    assert load_tree(tmp_path / "t", {"a": np.ones(3, np.float32)})[0]["a"].dtype == np.float64
+    save_tree(tmp_path / "t", {"key": np.ones(3, np.uint32)})
+    refused(lambda: load_tree(tmp_path / "t", {"key": jax.random.key(0)}), "shape")
+
+
+def test_a_file_of_empty_space_takes_no_memory(tmp_path, refused):
+    with open(tmp_path / "t", "wb") as file:
+        file.truncate(2**40)
+    refused(lambda: load_tree(tmp_path / "t", TREE), "damaged")
+
+
+def test_loaded_arrays_can_be_written_to(tmp_path):
+    save_tree(tmp_path / "t", TREE)
+    arrays, _ = load_arrays(tmp_path / "t")
+    arrays["a"] += 1

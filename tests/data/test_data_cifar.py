@@ -218,7 +218,7 @@ def test_only_what_a_batch_needs_is_admitted(contents, message):
             lambda f: f.update({"test_batch.png": png(np.zeros((4, 10, 3), np.uint8))}),
             "10 pixels wide",
         ),
-        ("png", lambda f: f.update({"test_lables.json": b"[1, 2"}), "not JSON"),
+        ("png", lambda f: f.update({"test_lables.json": b"[1, 2"}), "not valid JSON"),
         ("png", lambda f: f.update({"test_lables.json": b'{"a": 1}'}), "not a list"),
         ("png", lambda f: f.update({"test_lables.json": b"[1, 2]"}), "2 labels for 4 pictures"),
         ("png", lambda f: f.update({"test_lables.json": b"[1, 2, 10, 3]"}), "row 2 of the test"),

@@ -41,7 +41,7 @@ def test_what_cannot_be_read_is_said(tmp_path):
     with pytest.raises(InputError, match="1214456"):
         load_histology(tmp_path)
     (tmp_path / "ADI-A.tif").write_bytes(b"II*\x00 not a picture")
-    with pytest.raises(InputError, match="cannot be read"):
+    with pytest.raises(InputError, match="not a readable picture"):
         load_histology(tmp_path)
     with pytest.raises(InputError, match="divide"):
         load_histology(tmp_path, size=33)

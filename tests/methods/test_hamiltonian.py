@@ -1,5 +1,6 @@
 """HMC and NUTS on posteriors that are known; what is reported, excluded and refused."""
 
+import blackjax
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -11,7 +12,7 @@ from credax.data import Split
 from credax.errors import InputError
 from credax.methods.chains import diagnose, effective_sample_size
 from credax.methods.hamiltonian import CHUNK, Chain, ChainRejected
-from credax.training import Descent
+from credax.training import Descent, RunFolder
 
 T = np.array([-1, -0.5, 0, 0.5, 1])
 Y = np.array([-0.9, -0.2, 0.1, 0.8, 1.1], np.float32)
@@ -34,7 +35,7 @@ def chains_of(posterior, modes):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "method", [cx.HMC(samples=1500, modes=4, leapfrog_steps=12), cx.NUTS(samples=1500, modes=4)]
+    "method", [cx.HMC(samples=1500, modes=4, leapfrog_steps=12), cx.NUTS(samples=2000, modes=4)]
 )
 def test_linear_regression(method):
     """HM-5, HM-6, HM-7: O-BLR design B; error from the effective sample size, at least 1000."""
@@ -51,6 +52,42 @@ def test_linear_regression(method):
     assert posterior.diagnostics["r_hat"] < 1.01
     assert posterior.diagnostics["divergences"] == 0
     assert 1000 <= posterior.diagnostics["effective_sample_size"] <= size.min() + 1e-6
+
+
+def test_warm_up_in_steps_is_that_of_blackjax():
+    """The same keys give the same step size and masses as blackjax's own warm-up in one call."""
+    warmup, key = 160, jax.random.key(3)  # all stages, and two window ends
+    training = cx.Training(epochs=1, batch_size=5)
+    descent = Descent(linear(), training, 5)
+    chain = Chain(
+        descent, jnp.asarray(DESIGN_B), jnp.asarray(Y), "nuts", warmup, None, 0.8,
+        (("max_num_doublings", 5),),
+    )  # fmt: skip
+    start = jnp.array([[0.5], [-0.2]])
+    state = chain.begin(key, cx.Variables(start, {}))
+    keys = jax.random.split(key, warmup)
+    state, _ = jax.lax.scan(lambda s, k: (chain.step(k, s, None)[0], None), state, keys)
+    whole = blackjax.window_adaptation(
+        blackjax.nuts, chain.log_joint, initial_step_size=0.01, target_acceptance_rate=0.8,
+        max_num_doublings=5,
+    )  # fmt: skip
+    (last, found), _ = whole.run(key, start, warmup)
+    np.testing.assert_allclose(state.adapted.step_size, found["step_size"], rtol=1e-4)
+    np.testing.assert_allclose(state.adapted.inverse_mass, found["inverse_mass_matrix"], rtol=1e-4)
+    np.testing.assert_allclose(state.chain.position, last.position, rtol=1e-3)
+    assert int(state.moves) == 0
+    after, _ = chain.step(key, state, None)
+    assert after.adapted.step_size == state.adapted.step_size
+    assert int(after.moves) == 1
+
+
+def test_warm_up_is_timed_shown_and_resumed(tmp_path):
+    """Transitions of warm-up are steps: they stand in the records like all others."""
+    method = cx.HMC(samples=4, warmup=30, leapfrog_steps=3)
+    cx.fit(linear(), method, Split(DESIGN_B, Y), progress=False, folder=tmp_path)
+    lines = RunFolder(tmp_path).history()
+    assert lines[-1]["step"] == 34
+    assert len([line for line in lines if "acceptance" in line]) == 34
 
 
 def test_a_periodic_chain_is_seen_in_its_squares():

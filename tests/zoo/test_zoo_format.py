@@ -16,6 +16,7 @@ import credax as cx
 from credax.errors import InputError
 from credax.files import DamagedFile
 from credax.quality import as_blocks, maximum_mean_discrepancy
+from credax.reading.tensors import parse
 from credax.zoo import (
     MAPS,
     DamagedMember,
@@ -27,7 +28,6 @@ from credax.zoo import (
     read_checkpoints,
 )
 from credax.zoo.names import guess
-from credax.zoo.tensors import parse
 
 NETWORK = {"name": "mlp", "options": {"hidden": (5,)}, "outputs": 3}
 
@@ -390,3 +390,76 @@ def test_a_folder_is_read_in_the_order_of_its_numbers(tmp_path):
     for i in (10, 9, 2):
         (folder / f"net-{i}.safetensors").write_bytes(safetensors_bytes(published("optunet", i)))
     assert [c.name for c in read_checkpoints(folder)] == ["net-2", "net-9", "net-10"]
+
+
+# Files that lie.
+
+
+@pytest.mark.parametrize("where", ["length", "name", "padding"])
+def test_a_shards_header_is_covered_too(tmp_path, where):
+    zoo = write(tmp_path / "zoo", 3)
+    path = zoo.folder / "shard-00000.safetensors"
+    content = bytearray(path.read_bytes())
+    length = struct.unpack("<Q", content[:8])[0]
+    place = {"length": 0, "name": content.index(b"bias"), "padding": 8 + length - 1}[where]
+    content[place] ^= 1
+    path.write_bytes(content)
+    damage = Zoo.open(zoo.folder).damage()
+    assert list(damage) == [0, 1, 2]
+    with pytest.raises(InputError):
+        Zoo.open(zoo.folder).population()
+
+
+def test_a_population_never_holds_damaged_numbers(tmp_path, refused):
+    zoo = write(tmp_path / "zoo", 3)
+    path = zoo.folder / "shard-00000.safetensors"
+    content = bytearray(path.read_bytes())
+    content[-2] ^= 0x40
+    path.write_bytes(content)
+    refused(Zoo.open(zoo.folder).population, "member 2 of .* is damaged")
+    assert Zoo.open(zoo.folder).population(slice(0, 2)).num_members == 2
+    with pytest.warns(DamagedMember, match="member 2"):
+        assert Zoo.open(zoo.folder, verify=True).population().num_members == 2
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"shards": 3}, "shards is 3"),
+        ({"shards": [{"file": "shard-00000.safetensors", "members": 3}]}, "sha256 is missing"),
+        ({"shards": [{"file": "../../x", "members": 3, "sha256": ""}]}, "character '/'"),
+        ({"shapes": {"a": [-1]}}, r"shapes.a is a list"),
+        ({"input_shape": [2**50]}, "input_shape"),
+        ({"likelihood": "magic"}, "likelihood is 'magic'"),
+        ({"network": {"name": "mlp", "options": 3, "outputs": 3}}, "options is 3"),
+        ({"network": {"name": "mlp", "options": {"hidden": "x"}, "outputs": 3}}, "network"),
+        ({"units": {"inputs": {"mean": 0, "scale": 0}, "targets": None}}, "units"),
+        ({"more": 1}, "more is not known"),
+    ],
+)
+def test_a_manifest_of_other_types_is_one_sentence(tmp_path, refused, change, words):
+    zoo = write(tmp_path / "zoo", 3)
+    file = zoo.folder / "zoo.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | change))
+    refused(lambda: Zoo.open(zoo.folder).population(), words)
+
+
+@pytest.mark.parametrize(
+    "change", [{"index": 5}, {"status": 3}, {"digest": None}, {"name": 7}, {"index": "0"}]
+)
+def test_a_journal_of_other_types_is_one_sentence(tmp_path, refused, change):
+    zoo = write(tmp_path / "zoo", 3)
+    file = zoo.folder / "members.jsonl"
+    first, *others = file.read_text().splitlines()
+    file.write_text("\n".join([json.dumps(json.loads(first) | change), *others]) + "\n")
+    refused(lambda: Zoo.open(zoo.folder), "the record of member 0")
+
+
+def test_an_exported_name_stays_in_its_folder(optunets, tmp_path, refused):
+    zoo = import_checkpoints(optunets[0], tmp_path / "zoo")
+    file = zoo.folder / "members.jsonl"
+    lines = [json.loads(line) for line in file.read_text().splitlines()]
+    lines[1]["name"] = "../../escaped"
+    file.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    refused(lambda: export_checkpoints(Zoo.open(zoo.folder), tmp_path / "out"), "name of member 1")
+    assert not (tmp_path.parent / "escaped.safetensors").exists()

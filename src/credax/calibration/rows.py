@@ -1,16 +1,13 @@
 """Calibration rows must be neither training rows nor test rows; here that is checked."""
 
-import hashlib
 import math
 from typing import Any
 
 import numpy as np
-from jaxtyping import UInt64
 
 from credax.data import Dataset, Split
+from credax.data.rows import row_digests
 from credax.errors import InputError
-
-_BLOCK = 4096
 
 
 def check_rows(
@@ -63,45 +60,24 @@ def calibration_rows(data: Dataset, *, allow_overlap: bool = False) -> Split:
     return data.validation
 
 
-def row_digests(split: Split, *, dtype: Any = None) -> UInt64[np.ndarray, " rows"]:
-    """A 64-bit digest of every row's ``x`` and ``y``; equal rows have equal digests.
+def known_rows(own: np.ndarray, others: np.ndarray, repeats: float = 0.0) -> np.ndarray:
+    """Positions of rows that are among the others, by `row_digests`.
 
-    ``dtype`` casts ``x`` first, for splits that hold the same numbers in different types. Two
-    different rows among a million by a million collide with probability about 5e-8.
-
-    >>> one = Split(np.array([[1.0], [2.0], [1.0]]), np.array([0, 0, 0]))
-    >>> a, b, c = row_digests(one)
-    >>> bool(a == c), bool(a == b)
-    (True, False)
+    None where there are no more of them than honest repetition within the others explains (mean
+    plus four standard deviations); ``repeats`` is a share of repeated rows known from elsewhere.
     """
-    digests = np.empty(len(split), np.uint64)
-    for start in range(0, len(split), _BLOCK):
-        stop = min(start + _BLOCK, len(split))
-        x = _bytes(split.x[start:stop], dtype)
-        # Labels and targets are compared as numbers: 3, 3.0 and [3.0] name the same one.
-        y = _bytes(split.y[start:stop], np.float32)
-        for row in range(stop - start):
-            digest = hashlib.blake2b(x[row].tobytes() + y[row].tobytes(), digest_size=8)
-            digests[start + row] = int.from_bytes(digest.digest(), "little")
-    return digests
-
-
-def _bytes(block: Any, dtype: Any) -> np.ndarray:
-    block = np.ascontiguousarray(block, dtype)
-    if block.dtype == object:
-        raise InputError("rows of Python objects cannot be compared; give arrays of numbers")
-    if block.dtype.kind == "f":
-        block = block + 0.0  # minus zero equals zero, and must have equal bytes
-    return block.reshape(len(block), -1)
+    shared = np.flatnonzero(np.isin(own, others))
+    natural = max(repeats, float(np.mean(_copies(others) > 0)) if len(others) else 0.0)
+    expected = natural * len(own)
+    likely = len(shared) <= expected + 4 * math.sqrt(expected * (1 - natural))
+    return shared[:0] if likely else shared
 
 
 def _refuse(calibration: Split, other: Split, name: str, repeats: float = 0.0) -> None:
     dtype = None if calibration.x.dtype == other.x.dtype else np.float32
     own, digests = row_digests(calibration, dtype=dtype), row_digests(other, dtype=dtype)
-    shared = np.flatnonzero(np.isin(own, digests))
-    natural = max(repeats, float(np.mean(_copies(digests) > 0)) if len(digests) else 0.0)
-    expected = natural * len(own)
-    if len(shared) > expected + 4 * math.sqrt(expected * (1 - natural)):
+    shared = known_rows(own, digests, repeats)
+    if len(shared):
         raise InputError(_refusal(shared, len(own), name))
 
 

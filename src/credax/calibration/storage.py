@@ -7,8 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from credax.errors import InputError
+from credax.calibration.stored_fields import wrong_field
+from credax.errors import DamagedFile, InputError
 from credax.files import load_arrays, save_tree
+from credax.reading import check_record
+from credax.reading.records import LIST, OBJECT, TEXT
+from credax.reading.tensors import COPY
 
 # Only these classes are ever made from a file, and where they live.
 _RECORDS = {
@@ -28,6 +32,8 @@ _RECORDS = {
     "Normalised": "intervals",
     "CQR": "intervals",
 }
+# Infinity stands where a class has fewer steps, and where no finite quantile covers.
+_INFINITE = ("edges", "quantiles")
 _PLAIN = (str, int, float, bool, type(None))
 
 
@@ -40,12 +46,14 @@ def save(path: str | Path, fitted: Any) -> None:
 
 def load(path: str | Path) -> Any:
     """Read a fitted calibrator that `save` wrote."""
-    arrays, metadata = load_arrays(path)
+    arrays, metadata = load_arrays(path, infinite=_INFINITE)
     if "calibrator" not in metadata:
         raise InputError(
             f"{path} holds no calibrator; give a file written by credax.calibration.save"
         )
-    return _decode(metadata["calibrator"], arrays)
+    check_record(metadata, {"calibrator": OBJECT}, path, remedy=COPY)
+    check_record(metadata["calibrator"], {"record": TEXT, "fields": OBJECT}, path, remedy=COPY)
+    return _decode(metadata["calibrator"], arrays, path)
 
 
 def _encode(value: Any, name: str, arrays: dict[str, np.ndarray]) -> Any:
@@ -65,15 +73,25 @@ def _encode(value: Any, name: str, arrays: dict[str, np.ndarray]) -> Any:
     raise InputError(f"fitted is a {type(value).__name__}; give what a calibrator's fit returned")
 
 
-def _decode(description: Any, arrays: dict[str, np.ndarray]) -> Any:
+def _decode(description: Any, arrays: dict[str, np.ndarray], path: str | Path) -> Any:
     if not isinstance(description, dict):
-        return description
-    if "array" in description:
+        if isinstance(description, _PLAIN):
+            return description
+        raise DamagedFile(f"{path} holds a list where a calibrator's field should be; {COPY}")
+    if description.keys() == {"array"}:
+        if not isinstance(description["array"], str) or description["array"] not in arrays:
+            raise DamagedFile(f"{path} names an array that it does not hold; {COPY}")
         return arrays[description["array"]]
-    if "tuple" in description:
-        return tuple(_decode(part, arrays) for part in description["tuple"])
+    if description.keys() == {"tuple"}:
+        check_record(description, {"tuple": LIST}, path, remedy=COPY)
+        return tuple(_decode(part, arrays, path) for part in description["tuple"])
+    check_record(description, {"record": TEXT, "fields": OBJECT}, path, remedy=COPY)
     name = description["record"]
     if name not in _RECORDS:
-        raise InputError(f"the file holds a {name}, which this version of credax does not know")
+        raise InputError(f"{path} holds a {name[:40]}, which this version of credax does not know")
     record = getattr(import_module(f"credax.calibration.{_RECORDS[name]}"), name)
-    return record(**{k: _decode(v, arrays) for k, v in description["fields"].items()})
+    fields = {k: _decode(v, arrays, path) for k, v in description["fields"].items()}
+    problem = wrong_field(record, fields)
+    if problem:
+        raise DamagedFile(f"{path} does not hold a whole {name}: {problem}; {COPY}")
+    return record(**fields)

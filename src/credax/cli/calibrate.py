@@ -10,6 +10,7 @@ import tyro
 
 from credax.cli.config import read_arguments
 from credax.errors import InputError
+from credax.reading import check_name
 
 
 @dataclass(frozen=True)
@@ -21,13 +22,15 @@ class Calibrate:
     method: str = "auto"
     """Calibrator by name (credax list calibrators); auto is temperature or variance-scaling."""
     data: str | None = None
-    """Fit on the test rows of this data set or file instead of the run's validation rows."""
+    """Fit on these rows instead of the run's validation rows: a file, or a data set's test rows."""
     alpha: float | None = None
     """Allowed share of misses of sets and intervals; 0.1 by default."""
     name: str | None = None
     """Name to keep it under; by default that of the calibrator."""
     allow_overlap: bool = False
     """Fit even on rows the run was trained on."""
+    problem: str | None = None
+    """FILE.py:NAME of the credax.Problem, for a run with a network of your own."""
     json: bool = False
     """Print as JSON."""
 
@@ -35,12 +38,15 @@ class Calibrate:
 def run(arguments: list[str]) -> None:
     """Fit, keep, and print the test metrics before and after."""
     config = read_arguments(Calibrate, arguments, "credax calibrate")
+    if config.name is not None:
+        check_name(config.name)
     from credax import calibration, metrics
-    from credax.cli.job import SavedRun
     from credax.cli.judge import applied, set_values
+    from credax.cli.saved import original_rows, saved_run
 
-    saved = SavedRun.open(config.run)
-    posterior, dataset = saved.posterior(), saved.job.dataset
+    saved = saved_run(config.run, config.problem)
+    posterior = saved.posterior()
+    dataset = original_rows(saved, ("train", "validation", "test"))
     name = config.method
     if name == "auto":
         name = "temperature" if dataset.task == "classification" else "variance-scaling"
@@ -49,7 +55,7 @@ def run(arguments: list[str]) -> None:
         fitting = ", ".join(calibration.names(dataset.task))
         raise InputError(f"method is {name}, for {entry.task}; choose from {fitting}")
     settings = {} if config.alpha is None else _with_alpha(name, config.alpha)
-    rows = _rows(saved, config)
+    rows = _rows(saved, dataset, config)
     fitted = calibration.calibrate(
         name,
         posterior.predict(rows.x),
@@ -73,25 +79,19 @@ def run(arguments: list[str]) -> None:
     print(json.dumps(content, indent=2) if config.json else _text(content))
 
 
-def _rows(saved: Any, config: Calibrate) -> Any:
-    from credax import data
+def _rows(saved: Any, dataset: Any, config: Calibrate) -> Any:
     from credax.calibration import calibration_rows
 
     if config.data is None:
-        if saved.job.dataset.validation is None:
+        if dataset.validation is None:
             raise InputError(
                 f"the run in {config.run} held no validation rows out; train it with "
                 "--validation 0.1, or name rows of your own with --data"
             )
-        return calibration_rows(saved.job.dataset, allow_overlap=config.allow_overlap)
-    task = saved.job.task
-    rows = data.load(config.data, root=task.data_dir, download=task.download).test
-    if rows.x.shape[1:] != saved.job.dataset.input_shape:
-        raise InputError(
-            f"data is {config.data}, whose inputs have shape {rows.x.shape[1:]}; the run needs "
-            f"{saved.job.dataset.input_shape}"
-        )
-    return rows
+        return calibration_rows(dataset, allow_overlap=config.allow_overlap)
+    from credax.cli.saved import rows_to_evaluate
+
+    return rows_to_evaluate(saved, config.data, False, config.allow_overlap).dataset.test
 
 
 def _with_alpha(name: str, alpha: float) -> dict[str, float]:
@@ -106,10 +106,11 @@ def _with_alpha(name: str, alpha: float) -> dict[str, float]:
 def _keep(fitted: Any, file: Path) -> Path:
     """Write the calibrator; one that is there already and differs is never overwritten."""
     from credax.calibration import save
+    from credax.reading import read_bytes
 
     fresh = file.with_suffix(".new")
     save(fresh, fitted)
-    if file.exists() and file.read_bytes() != fresh.read_bytes():
+    if file.exists() and read_bytes(file) != read_bytes(fresh):
         fresh.unlink()
         raise InputError(f"{file} holds another calibrator; keep this one under another --name")
     fresh.replace(file)

@@ -2,7 +2,6 @@
 
 import dataclasses
 import json
-import shlex
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -28,25 +27,18 @@ def run(arguments: list[str]) -> None:
         raise InputError(f"seeds is {config.seeds}; give at least 1")
     if not config.methods:
         raise InputError("methods is empty; name at least one, such as --methods single")
-    compare(config, shlex.join(["credax", "compare", *arguments]))
+    compare(config)
 
 
-def compare(config: Compare, command: str = "") -> None:
+def compare(config: Compare) -> None:
     """Train each method and seed in a run folder of its own, then tabulate and report."""
     from rich.console import Console
 
-    from credax.cli.job import Job, SavedRun, facts_of
+    from credax.cli.job import Job
     from credax.cli.plan import plan
-    from credax.report import (
-        Comparison,
-        distinguish,
-        print_rich,
-        summarise,
-        write_csv,
-        write_html,
-        write_json,
-    )
-    from credax.report.result import title_of
+    from credax.cli.results import comparison_of, result_of
+    from credax.cli.saved import Rows, saved_run
+    from credax.report import print_rich, summarise, write_csv, write_html, write_json
 
     records = [_record(name, config.members) for name in config.methods]
     job = Job.of(config.task)
@@ -65,22 +57,14 @@ def compare(config: Compare, command: str = "") -> None:
         return
     quiet = config.output.quiet or config.output.json
     console = Console(stderr=True, quiet=quiet)
-    results = []
+    runs, results, rows = [], [], Rows(job.dataset, True)
     for number, (fit, folder) in enumerate(fits, 1):
         console.print(f"{fit.method.title}, seed {fit.seed}  ({number} of {len(fits)})")
         progress = False if quiet else None
         posterior = job.train(fit, folder, progress)
-        results.append(SavedRun.open(folder).result(posterior, judge, progress))
-    results = distinguish(results)
-    comparison = Comparison(
-        title=title_of(list(dict.fromkeys(result.method for result in results))),
-        data=job.dataset.name,
-        task=job.dataset.task,
-        results=results,
-        class_names=job.dataset.class_names,
-        inputs=job.dataset.test.x,
-        facts=facts_of(job.dataset, [folder for _, folder in fits], command),
-    )
+        runs.append(saved_run(folder))
+        results.append(result_of(runs[-1], rows, posterior, judge, progress))
+    comparison = comparison_of(runs, rows.dataset, results)
     table = summarise(comparison)
     write_csv(table, root / "results.csv")
     write_json(table, root / "results.json")

@@ -13,7 +13,11 @@ import tyro
 from tyro.constructors import PrimitiveConstructorSpec
 
 from credax.errors import InputError
+from credax.reading import check_name, check_settings
 from credax.training.config import Training
+
+COMMAND: list[str] = []
+"""The words of the command that runs, for the record."""
 
 Likelihood = Literal["auto", "categorical", "bernoulli", "gaussian", "heteroscedastic"]
 
@@ -89,6 +93,10 @@ class Output:
     quiet: bool = False
     """No progress bar."""
 
+    def __post_init__(self):
+        if self.name:
+            check_name(self.name)
+
 
 @dataclass(frozen=True)
 class Fit:
@@ -155,9 +163,15 @@ def task_from_json(content: dict[str, Any], path: Path) -> Task:
         training["milestones"] = tuple(training["milestones"])
         training["cycle_ratios"] = tuple(training.get("cycle_ratios", (1.0, 0.01)))
         training["augment"] = tuple(training["augment"])
+        if training.get("stepping") == "auto":  # what the first runs called the loop
+            training["stepping"] = "loop"
         values["network_options"] = tuple(values["network_options"])
+        check_settings(Training, training, f"{path}, training,")
+        check_settings(Task, values, path)
         return Task(**values, training=Training(**training))
-    except (KeyError, TypeError) as error:
+    except (KeyError, TypeError, ValueError) as error:
+        if isinstance(error, InputError):
+            raise
         raise InputError(
             f"{path} is not the configuration of a credax run ({error}); was it made by credax fit?"
         ) from error

@@ -1,22 +1,31 @@
 """``credax evaluate RUN``: metrics of a finished run."""
 
+import dataclasses
 import json
+import sys
 from dataclasses import dataclass, field
 from typing import Annotated
 
 import tyro
 
 from credax.cli.config import Judging, read_arguments
+from credax.errors import InputError
 
 
 @dataclass(frozen=True)
 class Evaluate:
-    """Metrics of a finished run on test rows, and on corrupted or strange ones."""
+    """Metrics of a finished run on its test rows or others, under corruption, against OOD data."""
 
     run: Annotated[str, tyro.conf.Positional]
     """Folder of the run."""
     data: str | None = None
-    """Another data set with inputs of the same shape."""
+    """Other rows with the same columns or shape: a file, or the test rows of a data set."""
+    stored: bool = False
+    """Use the test rows that the run keeps, whatever became of its data."""
+    allow_overlap: bool = False
+    """Accept rows that the run was trained on."""
+    problem: str | None = None
+    """FILE.py:NAME of the credax.Problem, for a run with a network of your own."""
     all: bool = False
     """Every metric that applies, not only the headline."""
     judging: tyro.conf.OmitArgPrefixes[Judging] = field(default_factory=Judging)
@@ -27,18 +36,29 @@ class Evaluate:
 def run(arguments: list[str]) -> None:
     """Read the flags, predict the test rows, print every metric that applies."""
     config = read_arguments(Evaluate, arguments, "credax evaluate")
-    from credax.cli.job import SavedRun
+    if config.stored and config.data is not None:
+        raise InputError("stored and data are both given; the rows kept in the run, or others?")
+    from credax.cli.judge import Judge
+    from credax.cli.results import result_of
+    from credax.cli.saved import original_rows, rows_to_evaluate, saved_run
     from credax.metrics import evaluate
 
-    saved = SavedRun.open(config.run, config.data)
-    judge = saved.job.judge(config.judging)
-    result = saved.result(judge=judge, progress=False if config.json else None)
+    saved = saved_run(config.run, config.problem)
+    rows = rows_to_evaluate(saved, config.data, config.stored, config.allow_overlap)
+    task = saved.config.get("task", {})
+    if config.judging.calibrate and rows.dataset.validation is None and "task" in saved.config:
+        held = original_rows(saved, ("validation", "test")).validation
+        rows = rows._replace(dataset=dataclasses.replace(rows.dataset, validation=held))
+    judge = Judge(config.judging, rows.dataset, task.get("data_dir"), task.get("download", True))
+    result = result_of(saved, rows, judge=judge, progress=False if config.json else None)
     values = dict(result.metrics)
     if config.all:
         values = {**evaluate(result.prediction, result.y, "all"), **values}  # pyright: ignore[reportArgumentType]
     if config.json:
         print(json.dumps(values, indent=2))
         return
+    if rows.note:
+        print(rows.note, file=sys.stderr)
     width = max(map(len, values)) + 2
     for metric, value in values.items():
         print(f"{metric:<{width}}{value:.4f}")

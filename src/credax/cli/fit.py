@@ -104,8 +104,10 @@ def folder_name(config: Fit, name: str) -> str:
 def _fit(config: Fit, output: Output) -> None:
     from rich.console import Console
 
-    from credax.cli.job import Job, SavedRun
+    from credax.cli.job import Job
     from credax.cli.plan import print_plan
+    from credax.cli.results import result_of
+    from credax.cli.saved import Rows, saved_run
 
     job = Job.of(config.task)
     config = dataclasses.replace(config, task=job.task)
@@ -114,7 +116,7 @@ def _fit(config: Fit, output: Output) -> None:
         print_plan(job, config, folder, output.json)
         return
     posterior = job.train(config, folder, False if output.quiet or output.json else None)
-    result = SavedRun.open(folder).result(posterior)
+    result = result_of(saved_run(folder), Rows(job.dataset, True), posterior)
     if output.json:
         summary = {"run": str(folder), "metrics": result.metrics, "cost": result.cost}
         print(json.dumps(summary, indent=2))

@@ -1,34 +1,24 @@
-"""From a config to a trained run and back: shared by the commands that train or read runs."""
+"""From a config to a trained run: shared by the commands that train."""
 
 import ast
 import dataclasses
 import json
-from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import jax
-import numpy as np
 
-from credax import __version__, methods, networks
-from credax.cli.config import Fit, Judging, Task, task_from_json
+from credax import __version__, networks
+from credax.cli.config import COMMAND, Fit, Judging, Task
 from credax.cli.judge import Judge
-from credax.data import Dataset, Split, load
+from credax.data import Dataset, load
 from credax.errors import InputError
-from credax.experiments.saliency import input_gradients
-from credax.files import read_json
 from credax.likelihood import Bernoulli, Categorical, Gaussian, HeteroscedasticGaussian
-from credax.metrics import evaluate
 from credax.network import count_params
-from credax.posterior import Population, Posterior
-from credax.prediction import Prediction
+from credax.posterior import Posterior
 from credax.problem import Problem
-from credax.report.pictures import is_images
-from credax.report.provenance import count_classes
-from credax.report.result import Facts, Result
-from credax.training import RunFolder, fit
+from credax.training import fit
 
 LIKELIHOODS = {
     "categorical": Categorical,
@@ -36,7 +26,6 @@ LIKELIHOODS = {
     "gaussian": Gaussian,
     "heteroscedastic": HeteroscedasticGaussian,
 }
-_PICTURES = 4
 
 
 @dataclass(frozen=True)
@@ -50,8 +39,7 @@ class Job:
     @classmethod
     def of(cls, task: Task) -> "Job":
         """Load the data and build the problem; choices left to ``auto`` are made here."""
-        dataset = load(task.data, root=task.data_dir, split=task.split, download=task.download)
-        dataset = dataset.subset(task.train_rows, task.test_rows).with_validation(task.validation)
+        dataset = load_task(task)
         task = dataclasses.replace(
             task, network=_network_name(task, dataset), likelihood=_likelihood_name(task, dataset)
         )
@@ -74,8 +62,7 @@ class Job:
         """Learned numbers of one network."""
         train = self.dataset.train
         problem = self.problem.with_units(train.inputs, train.targets)
-        example = jax.ShapeDtypeStruct((1, *train.x.shape[1:]), train.x.dtype)
-        return count_params(jax.eval_shape(problem.init, jax.random.key(0), example))
+        return parameters(problem, train.x.shape[1:], train.x.dtype)
 
     def judge(self, judging: Judging) -> Judge:
         """The rows that posteriors are judged on; a judging that cannot be is refused here."""
@@ -85,6 +72,7 @@ class Job:
         """What ``config.json`` holds: everything needed to repeat or to read the run."""
         return {
             "credax": __version__,
+            "command": " ".join(COMMAND),
             "task": json.loads(json.dumps(dataclasses.asdict(self.task))),
             "seed": fit_config.seed,
         }
@@ -94,115 +82,25 @@ class Job:
         return fit(
             self.problem,
             fit_config.method,
-            self.dataset.train,
+            self.dataset,
             key=fit_config.seed,
             training=self.task.training,
-            validation=self.dataset.validation,
             folder=folder,
             config=self.config(fit_config),
             progress=progress,
         )
 
 
-@dataclass(frozen=True)
-class SavedRun:
-    """A run folder read back."""
-
-    folder: RunFolder
-    config: dict[str, Any]
-    job: Job
-    method: Any
-
-    @classmethod
-    def open(cls, path: str | Path, data: str | None = None) -> "SavedRun":
-        """Read a run; ``data`` may name another data set to use it on."""
-        folder = RunFolder(path)
-        if not (folder.path / "config.json").exists():
-            raise InputError(f"{path} is not a run: it has no config.json; see: credax list runs")
-        config = read_json(folder.path / "config.json")
-        task = task_from_json(config, folder.path / "config.json")
-        job = Job.of(dataclasses.replace(task, data=data) if data else task)
-        options = dict(config["method"])
-        return cls(folder, config, job, methods.get(options.pop("name"))(**options))
-
-    def posterior(self) -> Posterior:
-        """The members; a run that is not finished is said to be so."""
-        if not self.folder.finished:
-            raise InputError(
-                f"the run in {self.folder.path} is not finished; run its command again to go on"
-            )
-        return self.method.load(self.folder.members, self.job.problem)
-
-    def result(
-        self,
-        posterior: Posterior | None = None,
-        judge: Judge | None = None,
-        progress: bool | None = False,
-    ) -> Result:
-        """Predictions, metrics, history and cost on the test rows, and what the judge found."""
-        posterior = posterior or self.posterior()
-        judge = judge or self.job.judge(Judging())
-        test = self.job.dataset.test
-        prediction: Prediction = jax.tree.map(np.asarray, posterior.predict(test.x))
-        history = self.folder.history()
-        ending = next((line for line in history if line.get("event") == "finished"), {})
-        excluded = ending.get("excluded", {})
-        judgement = judge.judge(
-            posterior, prediction, self.folder.path, progress, getattr(self.method, "modes", None)
-        )
-        return Result(
-            method=self.method.title,
-            seed=self.config["seed"],
-            metrics={**evaluate(prediction, test.y), **judgement.values},
-            prediction=prediction,
-            y=np.asarray(test.y),
-            history=[line for line in history if "event" not in line],
-            cost={
-                "network": self.job.task.network,
-                "members": prediction.num_members,
-                "parameters": self.job.params,
-                "epochs": self.job.task.training.epochs,
-                "training_seconds": ending.get("seconds"),
-                "compile_seconds": ending.get("compile_seconds"),
-                "peak_memory_bytes": ending.get("peak_memory_bytes"),
-            },
-            config=self.config,
-            notes=(
-                *(
-                    f"member {m} was left out: its loss became non-finite at epoch {epoch:.1f}"
-                    for m, epoch in excluded.items()
-                ),
-                *judgement.notes,
-            ),
-            judgement=judgement,
-            gradients=_gradients(posterior, test),
-        )
+def load_task(task: Task) -> Dataset:
+    """The rows of a task, in its splits."""
+    dataset = load(task.data, root=task.data_dir, split=task.split, download=task.download)
+    return dataset.subset(task.train_rows, task.test_rows).with_validation(task.validation)
 
 
-def facts_of(dataset: Dataset, folders: Sequence[Path], command: str = "") -> Facts:
-    """What a page says of the data, and of the runs: when the last one ended, and the command."""
-    ended = max((RunFolder(f).members.stat().st_mtime for f in folders), default=0.0)
-    splits = {"train": dataset.train, "validation": dataset.validation, "test": dataset.test}
-    found = {name: split for name, split in splits.items() if split is not None}
-    classes = dataset.task == "classification"
-    return Facts(
-        date=datetime.fromtimestamp(ended).astimezone().isoformat(timespec="minutes"),
-        version=__version__,
-        command=command,
-        rows={name: len(split) for name, split in found.items()},
-        classes={n: count_classes(s.y, dataset.class_names) for n, s in found.items()}
-        if classes
-        else {},
-    )
-
-
-def _gradients(posterior: Posterior, test: Split) -> np.ndarray | None:
-    """Members' input gradients at the first test pictures; None where inputs are no pictures."""
-    if not isinstance(posterior, Population) or not is_images(test.x):
-        return None
-    rows = test[slice(0, _PICTURES)]
-    found = input_gradients(posterior, rows.x, rows.y)
-    return found.reshape(len(found), *rows.x.shape)
+def parameters(problem: Problem, input_shape: tuple[int, ...], dtype: Any) -> int:
+    """Learned numbers of one network of a problem."""
+    example = jax.ShapeDtypeStruct((1, *input_shape), dtype)
+    return count_params(jax.eval_shape(problem.init, jax.random.key(0), example))
 
 
 def _network_name(task: Task, dataset: Dataset) -> str:

@@ -23,10 +23,35 @@ from credax.metrics.shift import Cell, values_of_cells
 from credax.posterior import Posterior
 from credax.prediction import Prediction
 from credax.quality import against_reference
+from credax.reading import check_record
+from credax.reading.records import ANY_NUMBER, OBJECT, TEXT, kind, list_of, map_of
 from credax.report.result import Judgement
 from credax.training.progress import reporter_for
 
 _CACHED_BYTES = 2**30
+_SCORES = map_of(ANY_NUMBER)
+_CELL = kind(
+    "a kind, a severity and scores",
+    lambda v: (
+        isinstance(v, list)
+        and [type(part) for part in v] == [str, int, dict]
+        and _SCORES(v[2], "") is None
+    ),
+)
+_SHIFT = {
+    "settings": OBJECT,
+    "note": TEXT,
+    "values": _SCORES,
+    "severities": kind(
+        "scores by severity",
+        lambda v: (
+            isinstance(v, dict)
+            and set(v) <= set("012345")
+            and not any(_SCORES(scores, "") for scores in v.values())
+        ),
+    ),
+    "cells": list_of(_CELL),
+}
 _OF_SETS = ("set_coverage", "set_coverage_worst", "set_size", "singleton_share")
 
 
@@ -44,8 +69,8 @@ class Judge:
             self._check_shift()
         for name in self.judging.calibrate:
             self._check_calibrator(name)
-        assert self.judging.reference is None or self.reference is not None
-        assert self.strangers is not None  # other data sets are loaded before anything is trained
+        # Other data sets and the reference are loaded before anything is trained.
+        _ = self.strangers, self.reference
 
     @cached_property
     def strangers(self) -> dict[str, np.ndarray]:
@@ -150,8 +175,8 @@ class Judge:
         settings = {"data": self.dataset.name, "corruptions": kinds, "rows": rows}
         file = None if folder is None else folder / "shift.json"
         if file is not None and file.exists():
-            found = read_json(file)
-            if found.get("settings") == settings:
+            found = read_shift(file)
+            if found["settings"] == settings:
                 return found
         collection = metrics.collect(None, "classification")
         reporter = reporter_for(progress, "sets")
@@ -229,6 +254,11 @@ class Judge:
         sets = {n: p for n, p in after.items() if n not in calibrated}
         levels = {n: 1 - float(fitted[n].score.alpha) for n in sets}
         return calibrated, sets, levels, tuple(str(warning.message) for warning in caught)
+
+
+def read_shift(file: Path) -> dict[str, Any]:
+    """Scores on corrupted rows that an earlier command left in a run."""
+    return check_record(read_json(file), _SHIFT, file, remedy="remove it to measure again")
 
 
 def stored(folder: Path) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """``credax list``: what there is."""
 
 import json
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -10,6 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from credax.cli.config import read_arguments
+from credax.errors import InputError
 
 
 @dataclass(frozen=True)
@@ -148,7 +150,13 @@ def _runs(root: Path) -> list[dict[str, Any]]:
 
     rows = []
     for path in sorted(root.glob("**/config.json")):
-        shown = describe(str(path.parent))
+        try:
+            shown = describe(str(path.parent))
+        except InputError as error:  # one damaged run does not hide the others
+            names = ("run", "method", "data", "seed", "epochs", "state")
+            rows.append(dict.fromkeys(names, "") | {"run": str(path.parent), "state": "damaged"})
+            print(f"credax: warning: {error}", file=sys.stderr)
+            continue
         rows.append(
             {
                 "run": shown["run"],

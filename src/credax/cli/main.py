@@ -1,14 +1,20 @@
 """``credax COMMAND``: find the command, run it, turn errors into one sentence."""
 
 import os
+import shlex
+import signal
 import sys
+import threading
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 
 from credax import __version__
+from credax.cli.config import COMMAND
 from credax.errors import InputError, MissingExtra, unknown
+from credax.training.interrupts import CAUGHT, Interrupted, Terminated, position
 
 COMMANDS = {
     "compare": "train several methods and seeds on one data set; a table and a report page",
@@ -53,6 +59,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"credax {__version__}")
         return 0
     warnings.showwarning = _show_warning
+    COMMAND[:] = ["credax", *map(shlex.quote, arguments)]
+    try:
+        with _stopping():
+            return _run(arguments)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+
+
+def _run(arguments: list[str]) -> int:
     try:
         if arguments[0] not in COMMANDS:
             raise unknown("command", arguments[0], COMMANDS)
@@ -62,13 +78,34 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (InputError, MissingExtra) as error:
         print(f"credax: error: {error}", file=sys.stderr)
         return 2
-    except KeyboardInterrupt:
-        print("credax: stopped; the same command goes on from the last checkpoint", file=sys.stderr)
-        return 130
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+    except Interrupted:
+        return 128 + signal.SIGINT
+    except Terminated:
+        return 128 + signal.SIGTERM
     return 0
+
+
+@contextmanager
+def _stopping() -> Iterator[None]:
+    """SIGINT and SIGTERM end the process at once, with a sentence; a training saves itself first.
+
+    At once means without the interpreter's own ending, which can crash while jax computes.
+    """
+
+    def stop(number: int, frame: object) -> None:
+        print(f"credax: stopped; {position()}", file=sys.stderr, flush=True)
+        sys.stdout.flush()
+        os._exit(128 + number)
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {number: signal.signal(number, stop) for number in CAUGHT}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _keep_compiled_programs() -> None:

@@ -1,6 +1,5 @@
 """What a command would do: ``--dry-run``."""
 
-import dataclasses
 import json
 from pathlib import Path
 from typing import Any
@@ -12,34 +11,40 @@ import numpy as np
 from credax.cli.config import Fit
 from credax.cli.job import Job
 from credax.problem import Problem
+from credax.training.describe import describe_method, describe_training
+from credax.training.engine import build_program
+from credax.training.hooks import check_validation, settings_of
 
 
 def plan(job: Job, config: Fit, folder: Path) -> dict[str, Any]:
     """The resolved configuration, parameter count and an estimate of the memory."""
     train = job.dataset.train
     problem = job.problem.with_units(train.inputs, train.targets)
-    dynamics = config.method.dynamics(problem, train, config.task.training)
-    per_epoch = config.task.training.steps_per_epoch(len(train))
+    training = settings_of(config.method, config.task.training, len(train))
+    check_validation(config.method, training, job.dataset.validation)
+    dynamics = config.method.dynamics(problem, train, training)
+    program = build_program(problem, dynamics, training, train, jax.random.key(config.seed))
+    per_epoch = training.steps_per_epoch(len(train))
     example = jax.ShapeDtypeStruct((1, *train.x.shape[1:]), train.x.dtype)
-    state = jax.eval_shape(lambda: dynamics.init(jax.random.key(0), example))
-    members = dynamics.replicas * len(jax.tree.leaves(jax.eval_shape(dynamics.members, state))[0])
+    states = jax.eval_shape(lambda: program.first(example))
+    members = len(jax.tree.leaves(jax.eval_shape(program.members, states))[0])
     memory = {
-        "members and optimiser": dynamics.replicas * _bytes(state),
+        "members and optimiser": _bytes(states),
         "gradients": members * 4 * job.params,
-        "activations": members
-        * activation_bytes(problem, config.task.training.batch_size, example),
+        "activations": members * activation_bytes(problem, training.batch_size, example),
         "training rows": train.x.nbytes + train.y.nbytes,
     }
     return {
         "folder": str(folder),
-        "method": {"name": config.method.name, **dataclasses.asdict(config.method)},
+        "method": describe_method(config.method),
+        "training": describe_training(training),
         "config": job.config(config),
         "rows": {
             "train": len(train),
             "validation": len(job.dataset.validation or ()),
             "test": len(job.dataset.test),
         },
-        "steps": {"per epoch": per_epoch, "total": per_epoch * config.task.training.epochs},
+        "steps": {"per epoch": per_epoch, "total": per_epoch * training.epochs},
         "parameters": {"one network": job.params, "members": members, "all": members * job.params},
         "memory_bytes_estimate": {**memory, "total": sum(memory.values())},
     }

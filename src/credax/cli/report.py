@@ -1,6 +1,5 @@
 """``credax report RUN ...``: one page for one or more finished runs."""
 
-import shlex
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -17,6 +16,8 @@ class Report:
 
     runs: Annotated[tuple[str, ...], tyro.conf.Positional]
     """Folders of runs."""
+    problem: str | None = None
+    """FILE.py:NAME of the credax.Problem, for runs with a network of your own."""
     out: str | None = None
     """Where to write the page; by default report.html in the first run's folder."""
 
@@ -26,28 +27,14 @@ def run(arguments: list[str]) -> None:
     config = read_arguments(Report, arguments, "credax report")
     if not config.runs:
         raise InputError("runs is empty; name at least one run folder (see: credax list runs)")
-    from credax.cli.job import SavedRun, facts_of
-    from credax.report import Comparison, distinguish, write_html
-    from credax.report.result import title_of
+    from credax.cli.results import comparison_of, result_of, same_data
+    from credax.cli.saved import rows_to_show, saved_run
+    from credax.report import write_html
 
-    saved = [SavedRun.open(path) for path in config.runs]
-    names = {run.job.dataset.name for run in saved}
-    if len(names) > 1:
-        raise InputError(
-            f"the runs are on different data ({', '.join(sorted(names))}); report one set at a time"
-        )
-    dataset = saved[0].job.dataset
-    results = distinguish([run.result() for run in saved])
-    command = shlex.join(["credax", "report", *arguments])
-    comparison = Comparison(
-        title=title_of(list(dict.fromkeys(result.method for result in results))),
-        data=dataset.name,
-        task=dataset.task,
-        results=results,
-        class_names=dataset.class_names,
-        inputs=dataset.test.x,
-        facts=facts_of(dataset, [run.folder.path for run in saved], command),
-    )
+    saved = [saved_run(path, config.problem) for path in config.runs]
+    same_data(saved)
+    rows = [rows_to_show(run) for run in saved]
+    results = [result_of(run, own) for run, own in zip(saved, rows, strict=True)]
     path = Path(config.out or Path(config.runs[0]) / "report.html")
-    write_html(comparison, path)
+    write_html(comparison_of(saved, rows[0].dataset, results), path)
     print(f"report: {path}")

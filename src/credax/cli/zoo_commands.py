@@ -92,7 +92,7 @@ def import_(config: Import) -> None:
         )
     for record in zoo.records:
         if record["status"] == "corrupt":
-            print(f"left out: {record['name']} ({record['problem']})")
+            print(f"left out: {record.get('name')} ({record.get('problem')})")
     print(f"{len(zoo)} usable of {len(zoo.records)} networks in {config.out}")
 
 
@@ -109,7 +109,7 @@ def info(config: Info) -> None:
         "status": dict(Counter(record["status"] for record in records)),
         "in_closed_shards": sum(shard.members for shard in manifest.shards),
         "storage": manifest.storage,
-        "bytes": sum(path.stat().st_size for path in folder.glob("shard-*.safetensors")),
+        "bytes": sum(p.stat().st_size for p in folder.glob("shard-*.safetensors") if p.is_file()),
         "origin": manifest.origin,
     }
     if config.json:

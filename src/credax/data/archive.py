@@ -1,22 +1,11 @@
 """Files by name out of a folder, a tar or a zip: read in memory, never unpacked to disk."""
 
-import lzma
-import tarfile
-import zipfile
-import zlib
 from collections.abc import Callable, Collection, Iterator
 from functools import partial
 from pathlib import Path, PurePosixPath
 
-from credax.data.checks import first_line
 from credax.errors import InputError
-
-# A damaged zip header also looks like encryption or an unknown version (RuntimeError), or holds
-# names that are not text (ValueError).
-_DAMAGE = (
-    *(OSError, EOFError, RuntimeError, ValueError),
-    *(tarfile.TarError, zipfile.BadZipFile, zlib.error, lzma.LZMAError),
-)
+from credax.reading import read_bytes, tar_members, zip_members
 
 
 def read(path: Path, names: Collection[str], inside: str = "") -> dict[str, bytes]:
@@ -27,7 +16,7 @@ def read(path: Path, names: Collection[str], inside: str = "") -> dict[str, byte
     """
     if path.is_dir():
         here = [(path / name) for name in names if (path / name).is_file()]
-        return {file.name: _guard(path, file.read_bytes) for file in here}
+        return {file.name: read_bytes(file) for file in here}
     found: dict[str, bytes] = {}
     folder = PurePosixPath(inside).parts
 
@@ -52,45 +41,20 @@ def need(files: dict[str, bytes], name: str, path: Path) -> bytes:
 
 def stream(path: Path, wanted: Callable[[str], bool]) -> Iterator[tuple[str, bytes]]:
     """Names and contents of the wanted files, in the order they are stored."""
-    try:
-        for name, contents in _members(path):
-            if wanted(name):
-                yield name, contents()
-    except _DAMAGE as error:
-        raise _damaged(path, error) from error
+    for name, contents in _members(path):
+        if wanted(name):
+            yield name, contents()
 
 
 def names(path: Path) -> list[str]:
     """The names of all files in a folder or an archive."""
-    return _guard(path, lambda: [name for name, _ in _members(path)])
+    return [name for name, _ in _members(path)]
 
 
 def _members(path: Path) -> Iterator[tuple[str, Callable[[], bytes]]]:
     if path.is_dir():
         for file in sorted(path.rglob("*")):
             if file.is_file():
-                yield file.relative_to(path).as_posix(), file.read_bytes
-    elif path.suffix == ".zip":
-        with zipfile.ZipFile(path) as archive:
-            for info in archive.infolist():
-                yield info.filename, partial(archive.read, info)
+                yield file.relative_to(path).as_posix(), partial(read_bytes, file)
     else:
-        with tarfile.open(path) as archive:
-            for member in archive:
-                handle = archive.extractfile(member)
-                if handle is not None:
-                    yield member.name, handle.read
-
-
-def _guard(path: Path, action: Callable):
-    try:
-        return action()
-    except _DAMAGE as error:
-        raise _damaged(path, error) from error
-
-
-def _damaged(path: Path, error: Exception) -> InputError:
-    return InputError(
-        f"{path} cannot be read ({first_line(error)}); "
-        "it is damaged or cut short: delete it and get it again"
-    )
+        yield from zip_members(path) if path.suffix == ".zip" else tar_members(path)

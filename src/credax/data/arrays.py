@@ -6,7 +6,8 @@ from typing import cast, get_args
 
 import numpy as np
 
-from credax.data.checks import as_float32, as_labels, first_line
+from credax import reading
+from credax.data.checks import as_float32, as_labels
 from credax.data.dataset import Dataset, Split, Task
 from credax.data.holdout import hold_out, rows_held
 from credax.errors import InputError
@@ -16,19 +17,6 @@ FEW = 20
 """Integer targets with at most this many distinct values are taken for classes."""
 
 PARTS = ("train", "validation", "test")
-
-
-def open_npz(path: Path) -> dict[str, np.ndarray]:
-    """All arrays of an ``.npz`` file; objects (pickles) are refused."""
-    try:
-        with path.open("rb") as file, np.load(file, allow_pickle=False) as stored:
-            return {key: stored[key] for key in stored.files}
-    # Damaged bytes can make the zip and header parsers raise nearly anything.
-    except Exception as error:
-        raise InputError(
-            f"{path} is not a readable .npz file without pickled objects ({first_line(error)}); "
-            "write it again with numpy.savez"
-        ) from error
 
 
 def read_npz(
@@ -52,7 +40,7 @@ def read_npz(
     Features, channels and regression targets are standardised by the training rows.
     """
     path = Path(path)
-    stored = open_npz(path)
+    stored = reading.read_npz(path)
     parts = _parts(stored, path)
     task = check_task(task) or _guess_task(np.concatenate([y for _, y in parts.values()]))
     names = tuple(str(name) for name in np.ravel(stored.get("class_names", ())))
@@ -68,7 +56,12 @@ def read_npz(
 
 
 def assemble(
-    name: str, parts: dict[str, tuple[np.ndarray, np.ndarray]], task: Task, names: tuple[str, ...]
+    name: str,
+    parts: dict[str, tuple[np.ndarray, np.ndarray]],
+    task: Task,
+    names: tuple[str, ...],
+    features: tuple[str, ...] = (),
+    targets: tuple[str, ...] = (),
 ) -> Dataset:
     """A data set whose inputs and regression targets are standardised by its training rows."""
     x, y = parts["train"]
@@ -78,9 +71,10 @@ def assemble(
     # Infinities are reported by row when the whole set is checked, not as warnings here.
     with np.errstate(invalid="ignore", over="ignore"):
         inputs = Standardise.of(x, axes) if usable else None
-        targets = Standardise.of(y) if usable and task == "regression" else None
-    splits = {part: Split(px, py, inputs, targets) for part, (px, py) in parts.items()}
-    return Dataset(name, splits["train"], splits["test"], splits.get("validation"), task, names)
+        outputs = Standardise.of(y) if usable and task == "regression" else None
+    splits = {part: Split(px, py, inputs, outputs) for part, (px, py) in parts.items()}
+    train, test, validation = splits["train"], splits["test"], splits.get("validation")
+    return Dataset(name, train, test, validation, task, names, features, targets)
 
 
 def check_task(task: str | None) -> Task | None:

@@ -4,6 +4,7 @@ import numpy as np
 
 from credax.data.dataset import Dataset, Split
 from credax.errors import InputError
+from credax.reading import first_line as first_line
 
 MANY_CLASSES = 1_000_000
 
@@ -35,12 +36,6 @@ def check(dataset: Dataset, where: str, *, train_may_be_empty: bool = False) -> 
         if split is not None and len(split):
             _check_targets(dataset, name, split, where)
     return dataset
-
-
-def first_line(error: Exception) -> str:
-    """What another library's error says, short enough to stand inside one sentence of ours."""
-    text = str(error).strip() or type(error).__name__
-    return text.splitlines()[0][:200].rstrip(":")
 
 
 def as_float32(values: np.ndarray) -> np.ndarray:

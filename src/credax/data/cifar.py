@@ -1,17 +1,17 @@
 """CIFAR-10 and CIFAR-100: the published pickles, the binary files, and lossless PNG batches."""
 
-import json
 from functools import partial
 from pathlib import Path
 
 import numpy as np
 
 from credax.data import archive, images, unpickle
-from credax.data.checks import first_line
+from credax.data.checks import as_labels
 from credax.data.dataset import Dataset, Split
 from credax.data.places import first_match
 from credax.data.source import Download, Source
 from credax.errors import InputError
+from credax.reading import parse_json
 
 _PIXELS = 3 * 32 * 32
 _TRAIN = tuple(f"data_batch_{batch}" for batch in range(1, 6))
@@ -92,7 +92,7 @@ def _parse_pickle(contents: bytes, where: Path, labels: int) -> _Batch:
         raise InputError(f"{where}: 'data' is not [rows, {_PIXELS}] bytes; get it again")
     if not isinstance(y, list) or not all(type(label) is int for label in y):
         raise InputError(f"{where}: {key.decode()!r} is not a list of whole numbers; get it again")
-    return _pair(pixels, np.array(y, np.int32), where)
+    return _pair(pixels, as_labels(np.array(y), str(where)), where)
 
 
 def _parse_binary(contents: bytes, where: Path, labels: int) -> _Batch:
@@ -125,17 +125,12 @@ def _from_pictures(files: dict[str, bytes], place: Path) -> tuple[_Batch, _Batch
 
 
 def _labels(contents: bytes, where: Path, rows: int) -> np.ndarray:
-    try:
-        labels = json.loads(contents)
-    except ValueError as error:
-        raise InputError(
-            f"{where} is not JSON ({first_line(error)}); delete it and get it again"
-        ) from error
+    labels = parse_json(contents, str(where), remedy="delete it and get it again")
     if not isinstance(labels, list) or not all(type(label) is int for label in labels):
         raise InputError(f"{where} is not a list of whole numbers; delete it and get it again")
     if len(labels) != rows:
         raise InputError(f"{where} has {len(labels)} labels for {rows} pictures; get both again")
-    return np.array(labels, np.int32)
+    return as_labels(np.array(labels), str(where))
 
 
 def _pair(pixels: np.ndarray, y: np.ndarray, where: Path) -> _Batch:

@@ -51,6 +51,12 @@ class Dataset:
     validation: Split | None = None
     task: Task = "classification"
     class_names: tuple[str, ...] = ()
+    feature_names: tuple[str, ...] = ()
+    """Names of the input columns, where inputs are rows of a table with a header."""
+    target_names: tuple[str, ...] = ()
+    """Names of the target columns, where there are any."""
+    path: str = ""
+    """The file of a user's own that the rows were read from, where there is one."""
 
     @property
     def input_shape(self) -> tuple[int, ...]:

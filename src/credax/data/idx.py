@@ -1,12 +1,9 @@
 """The idx format of MNIST: a magic number, the sizes (big-endian), the bytes."""
 
-import gzip
-import zlib
-
 import numpy as np
 
-from credax.data.checks import first_line
 from credax.errors import InputError
+from credax.reading import expand
 
 _UNSIGNED_BYTES = 0x08
 
@@ -17,7 +14,7 @@ def parse(contents: bytes, where: str, ndim: int) -> np.ndarray:
     >>> parse(bytes([0, 0, 8, 1, 0, 0, 0, 3, 7, 8, 9]), "labels", 1).tolist()
     [7, 8, 9]
     """
-    contents = _expand(contents, where)
+    contents = expand(contents, where)
     if len(contents) < 4 or contents[:2] != b"\0\0":
         raise InputError(f"{where} is not an idx file; delete it and get the published file again")
     if contents[2] != _UNSIGNED_BYTES or contents[3] != ndim:
@@ -36,14 +33,3 @@ def parse(contents: bytes, where: str, ndim: int) -> np.ndarray:
             "it is damaged or cut short: delete it and get it again"
         )
     return np.frombuffer(contents, np.uint8, offset=start).reshape(shape)
-
-
-def _expand(contents: bytes, where: str) -> bytes:
-    if contents[:2] != b"\x1f\x8b":
-        return contents
-    try:
-        return gzip.decompress(contents)
-    except (OSError, EOFError, zlib.error) as error:
-        raise InputError(
-            f"{where} cannot be decompressed ({first_line(error)}); delete it and get it again"
-        ) from error

@@ -1,33 +1,37 @@
 """Pictures as arrays of bytes: decoding files, and the units networks see."""
 
 import io
+import warnings
 from typing import Any
 
 import numpy as np
 from jaxtyping import UInt8
 
-from credax.data.checks import first_line
-from credax.errors import InputError, MissingExtra
+from credax.errors import MissingExtra
+from credax.reading import damage
 from credax.standardise import Standardise
 
 WHITE = 255
+MOST_PIXELS = 2**25
+"""Pixels of one picture; the published batches of pictures have a third of it."""
 
 
-def decode(contents: bytes, where: str, reduce: int = 1) -> UInt8[np.ndarray, "height width 3"]:
+def decode(
+    contents: bytes, where: str, reduce: int = 1, formats: tuple[str, ...] = ("PNG", "JPEG")
+) -> UInt8[np.ndarray, "height width 3"]:
     """A picture as red, green and blue bytes, averaged over ``reduce`` by ``reduce`` blocks."""
     try:
         from PIL import Image
     except ImportError:
         raise MissingExtra("pillow", "data", "reading pictures") from None
-    try:
-        with Image.open(io.BytesIO(contents)) as picture:
+    # Pillow warns of pictures that are too large and of damage that it can read around.
+    refused = damage(where, "delete it and get it again", problem="is not a readable picture")
+    with refused, warnings.catch_warnings(action="error"):
+        with Image.open(io.BytesIO(contents), formats=formats) as picture:
+            if picture.width * picture.height > MOST_PIXELS:
+                raise ValueError(f"it has {picture.width} by {picture.height} pixels")
             colours = picture.convert("RGB")
         return np.asarray(colours.reduce(reduce) if reduce > 1 else colours)
-    # Pillow reports broken PNG chunks as SyntaxError.
-    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
-        raise InputError(
-            f"{where} is not a readable picture ({first_line(error)}); delete it and get it again"
-        ) from error
 
 
 def units(mean: Any, deviation: Any) -> Standardise:

@@ -7,12 +7,12 @@ from pathlib import Path
 import numpy as np
 
 from credax.data import archive, idx, images
-from credax.data.arrays import open_npz
 from credax.data.checks import as_labels
 from credax.data.dataset import Dataset, Split
 from credax.data.places import first_match
 from credax.data.source import Download, Source
 from credax.errors import InputError
+from credax.reading import read_npz
 from credax.standardise import Standardise
 
 _STEMS = {"train": ("train",), "test": ("t10k", "test")}
@@ -80,7 +80,7 @@ def _split(family: _Family, x: np.ndarray, y: np.ndarray, place: Path) -> Split:
 
 
 def _from_npz(place: Path) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-    arrays = open_npz(place)
+    arrays = read_npz(place)
     if {"x", "y"} <= arrays.keys():
         parts = {"test": (arrays["x"], arrays["y"])}
     elif {"x_train", "y_train", "x_test", "y_test"} <= arrays.keys():

@@ -6,7 +6,6 @@ FoRDE; ``centre=True`` subtracts the mean by a rank-one update.
 """
 
 import io
-import zipfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,8 +15,9 @@ import numpy as np
 import scipy.linalg
 
 from credax.data.dataset import Split
-from credax.errors import InputError
+from credax.errors import DamagedFile, InputError
 from credax.files import write_atomic
+from credax.reading import not_finite, read_npz
 
 BLOCK = 4096
 EXACT = 4096
@@ -98,20 +98,35 @@ class Components:
     @classmethod
     def load(cls, path: str | Path) -> "Components":
         """Read what `save` (or ``credax pca``) wrote."""
-        try:
-            with np.load(path, allow_pickle=False) as archive:
-                content: dict[str, Any] = {name: archive[name] for name in cls.__dataclass_fields__}
-        except FileNotFoundError as error:
-            raise InputError(
-                f"there is no file {path}; make it with: credax pca DATA {path}"
-            ) from error
-        except (OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
-            raise InputError(
-                f"{path} does not hold principal components ({error}); make it with: credax pca"
-            ) from error
+        if not Path(path).exists():
+            raise InputError(f"there is no file {path}; make it with: credax pca DATA {path}")
+        problem, remedy = "does not hold principal components", "make it with: credax pca"
+        content: dict[str, Any] = read_npz(path, problem=problem, remedy=remedy)
+        reason = _wrong(content)
+        if reason:
+            raise DamagedFile(f"{path} {problem} ({reason}); {remedy}")
         for name in ("total", "next_value", "last_value"):
             content[name] = float(content[name])
         return cls(**{**content, "rows": int(content["rows"]), "centred": bool(content["centred"])})
+
+
+def _wrong(content: dict[str, np.ndarray]) -> str:
+    """What is wrong with the arrays of a file of components, if anything."""
+    kinds = {"vectors": ("f", 2), "values": ("f", 1), "total": ("f", 0), "next_value": ("f", 0)}
+    kinds |= {"last_value": ("f", 0), "rows": ("iu", 0), "centred": ("b", 0)}
+    odd = sorted(kinds.keys() ^ content.keys())
+    if odd:
+        return f"{odd[0][:80]} is {'missing' if odd[0] in kinds else 'not known'}"
+    for name, (kind, ndim) in kinds.items():
+        array = content[name]
+        if array.dtype.kind not in kind or array.ndim != ndim or not_finite(array) is not None:
+            return f"{name} has type {array.dtype} and shape {array.shape}, or is not finite"
+    vectors, values = content["vectors"], content["values"]
+    if not 0 < len(values) <= len(vectors) or vectors.shape[1] != len(values):
+        return f"{len(values)} values belong to vectors of shape {vectors.shape}"
+    if min(content["total"], content["rows"]) <= 0 or values.min() < 0:
+        return "a variance or the number of rows is not positive"
+    return ""
 
 
 def blocks_of(split: Split, block: int = BLOCK) -> Iterator[np.ndarray]:

@@ -1,5 +1,6 @@
 """The data sets there are, by name, and the one door to all of them."""
 
+import dataclasses
 import difflib
 import os
 from pathlib import Path
@@ -108,7 +109,8 @@ def _from_file(name: str, root, split: int | None, options: dict[str, Any]) -> D
     read = _FILES[path.suffix.lower()]
     known = {key for key in read.__kwdefaults__ if key != "split"}
     _check_options(path.name, options, known)
-    return check(read(path, split=split, **options), str(path))
+    found = check(read(path, split=split, **options), str(path))
+    return dataclasses.replace(found, path=str(path.resolve()))
 
 
 def _check_options(name: str, options: dict[str, Any], known) -> None:

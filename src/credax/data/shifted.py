@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 
 from credax.data import cifar, images, tiny_imagenet
-from credax.data.checks import first_line
 from credax.data.corruptions.registry import EXTRA, MAIN, SEVERITIES
 from credax.data.dataset import Split
 from credax.data.places import root_folder
 from credax.errors import InputError, unknown
+from credax.reading import read_bytes, read_npy
 from credax.standardise import Standardise
 
 _ORDER = (*MAIN, *EXTRA)
@@ -164,18 +164,9 @@ def _read_block(data: Shifted, kind: str, severity: int) -> tuple[np.ndarray, np
 
 
 def _array(file: Path) -> np.ndarray:
-    if not file.is_file():
+    if not file.exists():
         raise InputError(f"there is no file {file}; put the published one there")
-    try:
-        stored = np.load(file, mmap_mode="r", allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
-        raise InputError(
-            f"{file} cannot be read ({first_line(error)}); it is damaged or cut short: "
-            "delete it and get it again"
-        ) from error
-    if not isinstance(stored, np.ndarray):
-        raise InputError(f"{file} is an archive of arrays, not one; delete it and get it again")
-    return stored
+    return read_npy(file, mapped=True)
 
 
 def _read_folder(data: Shifted, kind: str, severity: int) -> tuple[np.ndarray, np.ndarray]:
@@ -200,7 +191,7 @@ def _read_folder(data: Shifted, kind: str, severity: int) -> tuple[np.ndarray, n
     size = data.size or tiny_imagenet.SIDE
     x = np.empty((len(pictures), size, size, 3), np.uint8)
     for row, (file, _) in enumerate(pictures):
-        picture = images.decode(file.read_bytes(), str(file), tiny_imagenet.SIDE // size)
+        picture = images.decode(read_bytes(file), str(file), tiny_imagenet.SIDE // size)
         if picture.shape != x.shape[1:]:
             raise InputError(f"{file} is not 64 by 64 pixels; get the published set again")
         x[row] = picture

@@ -5,12 +5,13 @@ from pathlib import Path
 import numpy as np
 
 from credax.data import images
-from credax.data.arrays import open_npz
-from credax.data.checks import as_labels, first_line
+from credax.data.checks import as_labels
 from credax.data.dataset import Dataset, Split
+from credax.data.matlab import read_matlab
 from credax.data.places import first_match
 from credax.data.source import Download, Source
 from credax.errors import InputError
+from credax.reading import read_npz
 
 _MEAN, _DEVIATION = (0.4377, 0.4438, 0.4728), (0.1980, 0.2010, 0.1970)
 _FOLDERS = ("", "svhn", "SVHN")
@@ -43,7 +44,7 @@ def read(place: Path) -> Dataset:
 
 
 def _from_npz(place: Path) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-    arrays = open_npz(place)
+    arrays = read_npz(place)
     keys = {"test": ("x", "y")} if "x" in arrays else {}
     keys = keys or {part: (f"x_{part}", f"y_{part}") for part in ("train", "test")}
     absent = {key for pair in keys.values() for key in pair} - arrays.keys()
@@ -56,16 +57,7 @@ def _from_npz(place: Path) -> dict[str, tuple[np.ndarray, np.ndarray]]:
 
 
 def _from_mat(place: Path) -> tuple[np.ndarray, np.ndarray]:
-    from scipy.io import loadmat
-
-    try:
-        stored = loadmat(place, variable_names=("X", "y"))
-    # scipy raises nearly anything on damaged bytes.
-    except Exception as error:
-        raise InputError(
-            f"{place} is not a readable MATLAB file ({first_line(error)}); "
-            "delete it and get it again"
-        ) from error
+    stored = read_matlab(place, ("X", "y"))
     if not {"X", "y"} <= stored.keys() or stored["X"].ndim != 4:
         raise InputError(f"{place} has no X [32, 32, 3, rows] and y; get the published file again")
     x = np.ascontiguousarray(np.moveaxis(stored["X"], -1, 0))

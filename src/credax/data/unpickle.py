@@ -111,11 +111,10 @@ class _Bytes:
 
 
 def _plain(value: Any) -> Any:
-    if isinstance(value, _Bytes):
-        return value.array
+    # Batches are flat. Deeper copies of a dictionary that holds itself twice would never end.
     if isinstance(value, dict):
-        return {key: _plain(entry) for key, entry in value.items()}
-    return value
+        return {k: v.array if isinstance(v, _Bytes) else v for k, v in value.items()}
+    return value.array if isinstance(value, _Bytes) else value
 
 
 _ADMITTED: dict[tuple[str, str], Any] = {

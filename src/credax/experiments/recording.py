@@ -16,11 +16,19 @@ from jaxtyping import Float
 from credax.data import Dataset, Split
 from credax.experiments.experiment import Data
 from credax.problem import Problem
+from credax.reading import check_record, read_npz
+from credax.reading.records import kind
 from credax.report import Result
 from credax.training import Training, fit
 
 NEVER = 2**40
 BATCH = 1024
+_KEPT = {
+    "label": kind("text", lambda v: v.dtype.kind == "U" and v.ndim == 0),
+    "steps": kind("whole numbers", lambda v: v.dtype.kind in "iu" and v.ndim == 1),
+    "outputs": kind("four-dimensional", lambda v: v.dtype.kind == "f" and v.ndim == 4),
+    "seconds": kind("a number", lambda v: v.dtype.kind == "f" and v.ndim == 0),
+}
 
 
 @dataclass(frozen=True)
@@ -94,7 +102,8 @@ def record(
     """Train and record, or read what an equal training recorded in the file."""
     label = _digest(problem, method, training, split, points, steps, seed)
     if path.exists():
-        kept = np.load(path)
+        kept = read_npz(path)
+        check_record(kept, _KEPT, path, remedy="remove it to record again")
         if str(kept["label"]) == label:
             return Recording(tuple(kept["steps"].tolist()), kept["outputs"], float(kept["seconds"]))
     problem = problem.with_units(split.inputs, split.targets)

@@ -9,16 +9,18 @@ import numpy as np
 from jaxtyping import Array, Float, Key
 from scipy.special import logsumexp
 
-from credax.errors import InputError
+from credax.errors import DamagedFile, InputError
 from credax.files import load_arrays, read_header, save_tree
 from credax.infinite.dynamics import EnsembleDynamics
 from credax.infinite.kernel import variances
 from credax.likelihood import VARIANCE_FLOOR, Bernoulli, Categorical, Gaussian
 from credax.network import Variables
-from credax.posterior import check_rows
+from credax.posterior import INDICES, check_rows
 from credax.prediction import Prediction, concatenate
 from credax.problem import Problem
-from credax.standardise import Standardise
+from credax.reading import check_record
+from credax.reading.records import OBJECT
+from credax.standardise import check_units
 
 ROWS = 512
 SCALES = np.geomspace(1.0, 200.0, 80)
@@ -135,10 +137,25 @@ def load_infinite(path: str | Path, problem: Problem, build: Any) -> InfinitePos
         raise InputError(
             f"{path} does not hold an infinite posterior; it holds {metadata.get('kind')!r}"
         )
+    check_record(metadata, {"members": INDICES, "units": OBJECT}, path, extra=True)
     arrays, _ = load_arrays(path)
-    units = {name: unit and Standardise(**unit) for name, unit in metadata["units"].items()}
-    problem = problem.with_units(**units)
+    check_arrays(arrays, len(metadata["members"]), path)
+    check_units(metadata["units"], arrays["x"].shape[1:], path)
+    problem = problem.with_stored_units(**metadata["units"])
     return build(problem, arrays["x"], arrays["y"], arrays["noise"], tuple(metadata["members"]))
+
+
+def check_arrays(arrays: dict[str, np.ndarray], members: int, path: str | Path) -> None:
+    """Refuse arrays of a file that are not the rows and the noise of so many members."""
+    if arrays.keys() != {"x", "y", "noise"}:
+        raise DamagedFile(f"{path} holds {', '.join(sorted(arrays))}, not x, y and noise")
+    x, y, noise = arrays["x"], arrays["y"], arrays["noise"]
+    rows = x.ndim >= 2 and y.ndim == 2 and len(x) == len(y) > 0
+    if not rows or noise.shape != (members, y.shape[1]) or not y.size or y.dtype.kind != "f":
+        raise DamagedFile(
+            f"{path} holds x of shape {x.shape}, y {y.shape} and noise {noise.shape} for {members} "
+            "members, which do not fit; restore it from a copy"
+        )
 
 
 def prepared(problem: Problem, x: np.ndarray) -> Float[np.ndarray, "rows features"]:

@@ -11,11 +11,18 @@ from jaxtyping import Array, Key, UInt32
 
 from credax.errors import InputError
 from credax.files import load_tree, read_header, save_tree
+from credax.keys import wrap
 from credax.methods.masks import Inserted, Own, inserted_masks
 from credax.network import Variables
 from credax.posterior import Population, describe_population, read_population
 from credax.prediction import Prediction, concatenate
 from credax.problem import Problem
+from credax.reading import check_record
+from credax.reading.records import COUNT, FLAG, TEXT, Optional, kind, one_of, record
+
+_RATE = kind("a share from 0 below 1", lambda v: type(v) in (int, float) and 0 <= v < 1)
+_MASKS = {"kind": one_of("own", "inserted"), "rate": Optional(_RATE), "consistent": Optional(FLAG)}
+_FIELDS = {"draws": COUNT, "bits": COUNT, "masks": record(_MASKS)}
 
 
 class DropoutPosterior(eqx.Module):
@@ -99,6 +106,7 @@ class DropoutPosterior(eqx.Module):
         """Read what `save` wrote."""
         metadata = read_header(path)["metadata"]
         template, build = read_population(path, problem, metadata, "dropout")
+        check_record(metadata, _FIELDS, path, extra=True)
         shape = (len(metadata["members"]), metadata["draws"], metadata["bits"])
         seeds: Any = jax.ShapeDtypeStruct(shape, "uint32")
         tree, _ = load_tree(path, {"networks": template, "seeds": seeds})
@@ -107,6 +115,8 @@ class DropoutPosterior(eqx.Module):
             metadata["masks"],
             {k: v for k, v in metadata["masks"].items() if k != "kind"},
         )
+        wanted = {"own": "consistent", "inserted": "rate"}[masks["kind"]]
+        check_record(masks, {"kind": TEXT, wanted: _MASKS[wanted].kind}, f"{path}, masks,")
         if masks["kind"] == "own":
             return cls(networks, jnp.asarray(tree["seeds"]), Own(**options))
         example = jax.ShapeDtypeStruct((1, *networks.input_shape), networks.input_dtype)
@@ -119,7 +129,7 @@ class DropoutPosterior(eqx.Module):
 
 
 def _fold(seeds, number: int):
-    keys = jax.random.wrap_key_data(seeds)
+    keys = wrap(seeds)
     folded = jax.vmap(jax.vmap(lambda key: jax.random.fold_in(key, number)))(keys)
     return jax.random.key_data(folded)
 
@@ -129,7 +139,7 @@ def _predict(problem: Problem, masks, variables: Variables, seeds, x) -> Predict
     prepared = problem.prepare_inputs(x)
 
     def one(variables, seed):
-        return masks.outputs(problem, variables, prepared, jax.random.wrap_key_data(seed))
+        return masks.outputs(problem, variables, prepared, wrap(seed))
 
     each = jax.vmap(lambda v, own: jax.vmap(lambda seed: one(v, seed))(own))(variables, seeds)
     return problem.predict(each.reshape(-1, *each.shape[2:]))

@@ -91,6 +91,10 @@ class FoRDE(Ensemble):
     pullback: Literal["auto", "vjp", "jvp", "difference"] = "auto"
     """How the force reaches the parameters: exactly by either mode, or nearly."""
 
+    def files(self) -> tuple[str, ...]:
+        """The file of principal components, where one is named."""
+        return () if self.pca is None else (self.pca,)
+
     def __post_init__(self):
         Ensemble.__post_init__(self)
         choices(self)

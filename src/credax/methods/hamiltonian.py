@@ -1,4 +1,4 @@
-"""Hamiltonian chains on the full log joint, by blackjax (the only file that knows it)."""
+"""Hamiltonian chains on the full log joint, by blackjax."""
 
 import warnings
 from dataclasses import dataclass
@@ -8,11 +8,12 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int, PyTree
+from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from credax.data.dataset import Split
-from credax.errors import InputError, MissingExtra
+from credax.errors import InputError
 from credax.methods.chains import diagnose
+from credax.methods.hamiltonian_warmup import Adaptation, Adapted, algorithm, blackjax
 from credax.methods.modes import Kept, Modes, carries_statistics, collecting, members_of_modes
 from credax.network import Variables
 from credax.posterior import Population, population
@@ -30,21 +31,27 @@ class ChainRejected(UserWarning):
 
 
 class ChainState(NamedTuple):
-    """A blackjax state, what warm-up found, and counts of what happened after it."""
+    """A blackjax state, how warm-up stands, and counts of what happened after it."""
 
     chain: Any
-    step_size: Float[Array, ""]
-    inverse_mass: Float[Array, " params"]
+    adapted: Adapted
+    steps: Int[Array, ""]
     moves: Int[Array, ""]
     divergences: Int[Array, ""]
     acceptance: Float[Array, ""]
+
+    @property
+    def step_size(self) -> Float[Array, ""]:
+        """The step of the leapfrog as it is now."""
+        return self.adapted.step_size
 
 
 class Chain(eqx.Module):
     """One chain on ``log p(y | x, θ) + log p(θ)`` of all rows; a step of the loop is a transition.
 
-    The rows are part of the dynamics: the batches that the loop offers are not looked at. Warm-up
-    (step size by dual averaging, diagonal mass in growing windows) happens before the first step.
+    The rows are part of the dynamics: the batches that the loop offers are not looked at. The first
+    ``warmup`` transitions find the step size (dual averaging) and a diagonal mass (in growing
+    windows), with trajectories of full length; a given ``step_size`` stays as it is.
     """
 
     descent: Descent
@@ -78,41 +85,39 @@ class Chain(eqx.Module):
         """Where chains begin, if not at fresh networks."""
         return self.descent.around
 
+    @property
+    def adaptation(self) -> Adaptation:
+        """How warm-up finds step size and masses."""
+        return Adaptation(self.warmup, self.acceptance, self.step_size)
+
     def init(self, key, x) -> ChainState:
-        """Warm-up from a fresh network."""
+        """A fresh network, before warm-up."""
         return self.begin(key, self.descent.problem.init(key, x))
 
     def begin(self, key, variables: Variables) -> ChainState:
-        """Warm-up from a given network."""
-        key = jax.random.fold_in(key, 2**31 - 5)
-        size = sum(leaf.size for leaf in jax.tree.leaves(variables.params))
-        if self.step_size is None:
-            (chain, found), _ = self._adaptation().run(key, variables.params, self.warmup)
-            step, mass = jnp.asarray(found["step_size"]), found["inverse_mass_matrix"]
-        else:
-            chain = _algorithm(self.algorithm).init(variables.params, self.log_joint)
-            dtype = jax.tree.leaves(variables.params)[0].dtype
-            step, mass = jnp.asarray(self.step_size, dtype), jnp.ones(size, dtype)
-
-            def one(chain, key):
-                return self._transition(key, chain, step, mass)[0], None
-
-            chain, _ = jax.lax.scan(one, chain, jax.random.split(key, self.warmup))
-        zero = jnp.int32(0)
-        return ChainState(chain, step, mass, zero, zero, jnp.zeros((), step.dtype))
+        """A given network, before warm-up."""
+        chain = algorithm(self.algorithm).init(variables.params, self.log_joint)
+        zero, adapted = jnp.int32(0), self.adaptation.init(variables.params)
+        return ChainState(chain, adapted, zero, zero, zero, jnp.zeros_like(adapted.step_size))
 
     def step(self, key, state: ChainState, batch: Batch) -> tuple[ChainState, Info]:
-        """One transition."""
-        chain, info = self._transition(key, state.chain, state.step_size, state.inverse_mass)
+        """One transition; in warm-up it also moves step size and masses."""
+        warm = state.steps < self.warmup
+        chain, info = self._transition(key, state.chain, state.adapted, warm)
+        adapted = self.adaptation.update(
+            state.adapted, state.steps, chain.position, info.acceptance_rate
+        )
         pairs = zip(
             jax.tree.leaves(chain.position), jax.tree.leaves(state.chain.position), strict=True
         )
         moved = jnp.any(jnp.stack([jnp.any(a != b) for a, b in pairs]))
-        new = state._replace(
-            chain=chain,
-            moves=state.moves + moved,
-            divergences=state.divergences + info.is_divergent,
-            acceptance=state.acceptance + info.acceptance_rate,
+        new = ChainState(
+            chain,
+            adapted,
+            state.steps + 1,
+            moves=state.moves + (moved & ~warm),
+            divergences=state.divergences + (info.is_divergent & ~warm),
+            acceptance=state.acceptance + jnp.where(warm, 0, info.acceptance_rate),
         )
         return new, {
             "loss": -chain.logdensity / len(self.y),
@@ -147,39 +152,18 @@ class Chain(eqx.Module):
         penalty = problem.prior.penalty(problem.weights(params), num_data=rows)
         return total - rows * penalty
 
-    def _transition(self, key, chain, step_size, inverse_mass):
-        kernel = _algorithm(self.algorithm).build_kernel()
+    def _transition(self, key, chain, adapted: Adapted, warm: Bool[Array, ""]):
+        kernel = algorithm(self.algorithm).build_kernel()
         options: dict[str, Any] = dict(self.options)
         if "num_integration_steps" in options:
             # A fixed length can be a period of the posterior, along which a chain goes nowhere.
             key, length = jax.random.split(key)
-            longest = 2 * options["num_integration_steps"]
-            options["num_integration_steps"] = jax.random.randint(length, (), 1, longest)
-        return kernel(key, chain, self.log_joint, step_size, inverse_mass, **options)
-
-    def _adaptation(self):
-        return _blackjax().window_adaptation(
-            _algorithm(self.algorithm),
-            self.log_joint,
-            target_acceptance_rate=self.acceptance,
-            initial_step_size=0.01,
-            adaptation_info_fn=lambda *_: None,
-            **dict(self.options),
-        )
-
-
-def _blackjax() -> Any:
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of its own imports
-            import blackjax
-    except ImportError as error:
-        raise MissingExtra("blackjax", "mcmc", "Hamiltonian Monte Carlo") from error
-    return blackjax
-
-
-def _algorithm(name: str) -> Any:
-    return getattr(_blackjax(), name)
+            full = options["num_integration_steps"]
+            drawn = jax.random.randint(length, (), 1, 2 * full)
+            adapting = warm & (self.step_size is None)
+            options["num_integration_steps"] = jnp.where(adapting, full, drawn)
+        size, mass = adapted.step_size, adapted.inverse_mass
+        return kernel(key, chain, self.log_joint, size, mass, **options)
 
 
 @dataclass(frozen=True)
@@ -211,9 +195,9 @@ class HamiltonianRecord(Modes):
             raise InputError(f"acceptance is {self.acceptance}; it lies between 0 and 1")
 
     def settings(self, training: Training, num_data: int) -> Training:
-        """A transition an epoch, on all rows, without augmentation."""
+        """One transition per epoch, warm-up first, on all rows, without augmentation."""
         return training.replace(
-            epochs=self.samples * self.thinning,
+            epochs=self.warmup + self.samples * self.thinning,
             batch_size=num_data,
             schedule="constant",
             warmup_epochs=0.0,
@@ -231,7 +215,7 @@ class HamiltonianRecord(Modes):
                 "the network carries batch statistics, so its log joint is not a function of its "
                 "parameters; use filter response or group norm"
             )
-        _blackjax()
+        blackjax()
         inner = Chain(
             self.descent(problem, data, training),
             jnp.asarray(data.x),
@@ -242,7 +226,7 @@ class HamiltonianRecord(Modes):
             self.acceptance,
             tuple(self.options().items()),
         )
-        captures = [self.thinning * (i + 1) for i in range(self.samples)]
+        captures = [self.warmup + self.thinning * (i + 1) for i in range(self.samples)]
         return collecting(inner, Buffer(self.samples), captures, training, data)
 
     def result(self, problem: Problem, dynamics: Collecting, kept: Kept, data: Split) -> Population:

@@ -9,8 +9,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key, UInt32
 
-from credax.errors import InputError
+from credax.errors import DamagedFile, InputError
 from credax.files import load_tree, read_header, save_tree
+from credax.keys import wrap
 from credax.methods.laplace_blocks import Block, Factor, shapes_of, template
 from credax.methods.laplace_curvature import rows_at_once
 from credax.methods.laplace_evidence import Evidence
@@ -28,8 +29,39 @@ from credax.network import Variables
 from credax.posterior import Population, describe_population, read_population
 from credax.prediction import GaussianPrediction, Prediction, concatenate
 from credax.problem import Problem
+from credax.reading import check_record
+from credax.reading.records import (
+    COUNT,
+    LIST,
+    NUMBER,
+    SHAPE,
+    TEXT,
+    WHOLE,
+    list_of,
+    maybe,
+    one_of,
+    record,
+)
+from credax.reading.tensors import COPY
 
 CLOSED_LINKS = ("probit", "bridge", "bridge_normalised")
+_OPTIONS = {
+    "bias": one_of("joint", "separate"),
+    "leaves": list_of(TEXT),
+    "link": one_of("monte_carlo", *CLOSED_LINKS),
+    "memory": NUMBER,
+    "predictive": one_of("linearised", "sampled"),
+    "samples": COUNT,
+    "structure": one_of("kfac", "full", "diagonal", "low_rank"),
+    "subset": TEXT,
+}
+_FIELDS = {
+    "options": record(_OPTIONS),
+    "blocks": list_of(LIST),
+    "priors": list_of(SHAPE),
+    "bits": COUNT,
+    "entries": maybe(WHOLE),
+}
 
 
 class LaplaceLaw(eqx.Module):
@@ -199,6 +231,8 @@ class LaplacePosterior(eqx.Module):
         """Read what `save` wrote; ``problem`` has the network and likelihood it was trained on."""
         metadata = read_header(path)["metadata"]
         shapes, build = read_population(path, problem, metadata, "laplace")
+        check_record(metadata, _FIELDS, path, extra=True)
+        sizes = [_size(block, path) for block in metadata["blocks"]]
         modes, options = len(metadata["members"]), metadata["options"]
         number: Any = lambda *shape: jax.ShapeDtypeStruct(shape, np.float64)  # noqa: E731
         law = LaplaceLaw(
@@ -216,6 +250,10 @@ class LaplacePosterior(eqx.Module):
         networks = build(found["networks"])
         entries = found.get("entries")
         plan = plan_of(networks, options, None if entries is None else jnp.asarray(entries))
+        if sizes != [(piece.kind, piece.size) for piece in plan.pieces]:
+            raise DamagedFile(f"{path} holds blocks that do not cover its weights; {COPY}")
+        if any(min(own.noise, own.temperature) <= 0 for own in found["laws"]):
+            raise DamagedFile(f"{path} holds a noise or temperature that is not positive; {COPY}")
         seeds = jnp.asarray(found["seeds"])
         return laplace_posterior(networks, tuple(found["laws"]), seeds, plan, options)
 
@@ -263,7 +301,7 @@ class LaplacePosterior(eqx.Module):
         return prediction
 
     def _keys(self, mode: int) -> Key[Array, " samples"]:
-        key = jax.random.wrap_key_data(self.seeds[mode])
+        key = wrap(self.seeds[mode])
         number = jnp.arange(self.options["samples"])
         return jax.vmap(lambda s: jax.random.fold_in(key, s))(number)
 
@@ -286,6 +324,22 @@ def laplace_posterior(
     dtype = jax.tree.leaves(networks.variables.params)[0].dtype
     factors = tuple(law.factors(dtype) for law in laws)
     return LaplacePosterior(networks, laws, factors, seeds, plan, options)
+
+
+def _size(block: Any, path: Any) -> tuple[str, int]:
+    """Kind of a stored block and the number of weights it covers, or one sentence."""
+    fields = {"kind": TEXT, "shapes": list_of(SHAPE)}
+    check_record(dict(zip(fields, block, strict=False)), fields, f"{path}, a block,", remedy=COPY)
+    match block:
+        case ["dense", [[size, other]]] if size == other:
+            return "dense", size
+        case ["diagonal", [[size]]]:
+            return "diagonal", size
+        case ["low-rank", [[size, rank], [other]]] if rank == other:
+            return "low-rank", size
+        case ["kronecker", [[a, b], [c], [d, e], [f]]] if a == b == c and d == e == f:
+            return "kronecker", a * d
+    raise DamagedFile(f"{path} holds a block whose arrays do not fit each other; {COPY}")
 
 
 def plan_of(networks: Population, options: dict[str, Any], entries: Any = None) -> Plan:

@@ -57,6 +57,10 @@ class LIT(Ensemble):
     pca: str | None = None
     """File made by credax pca."""
 
+    def files(self) -> tuple[str, ...]:
+        """The file of principal components, where one is named."""
+        return () if self.pca is None else (self.pca,)
+
     def __post_init__(self):
         Ensemble.__post_init__(self)
         choices(self)

@@ -12,11 +12,12 @@ from credax.errors import InputError
 from credax.network import Variables
 from credax.phases import using_phase
 from credax.problem import Batch, Problem
+from credax.remembered import Remembered
 from credax.structure import Structure, kernels, modulate, trace, unit_shape
 from credax.training import Descent
 from credax.training.dynamics import DescentState, Info
 
-_TRACED: dict[Any, Structure] = {}
+_structures = Remembered()
 
 
 class Inserted(eqx.Module):
@@ -82,12 +83,8 @@ def inserted_masks(problem: Problem, x: Any, rate: float) -> Inserted:
     def traced() -> Structure:
         return trace(problem.network, variables, struct, on_unknown="pin", verify=False)
 
-    try:
-        # Equal networks share one structure, so that their programs are compiled once.
-        key = (problem.network, struct.shape[1:], str(struct.dtype))
-        structure = _TRACED.get(key) or _TRACED.setdefault(key, traced())
-    except TypeError:  # a network that cannot be hashed
-        structure = traced()
+    # Equal networks share one structure, so that their programs are compiled once.
+    structure = _structures((problem.network, struct.shape[1:], str(struct.dtype)), traced)
     if not kernels(structure):
         raise InputError(
             "the network multiplies no parameter with its activations: there is nothing to drop; "

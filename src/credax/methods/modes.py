@@ -16,6 +16,7 @@ from jaxtyping import Array, Key
 from credax.batch_statistics import has_statistics
 from credax.data.dataset import Split
 from credax.errors import InputError
+from credax.keys import wrap
 from credax.network import Variables
 from credax.posterior import Population
 from credax.problem import Problem
@@ -40,7 +41,7 @@ class Kept(NamedTuple):
     @property
     def keys(self) -> Key[Array, " modes"]:
         """A key a mode for draws, from the seeds in collected states."""
-        return jax.vmap(jax.random.wrap_key_data)(jnp.asarray(self.states.seed))
+        return wrap(self.states.seed)
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,10 @@ from credax.methods.laplace_subset import with_weights
 from credax.network import Variables
 from credax.networks.convolution import using_implementation
 from credax.problem import Problem
+from credax.remembered import Remembered
 from credax.structure.taps import Read, Tapping, tapping
 
-_READS: dict[Any, dict[str, Read]] = {}
+_reads = Remembered()
 
 
 def tapped(problem: Problem, variables: Variables, reads: dict[str, Read]) -> Tapping:
@@ -33,10 +34,4 @@ def find_reads(problem: Problem, variables: Variables, x: Any) -> dict[str, Read
     def traced() -> dict[str, Read]:
         return dict(tapping(tapped(problem, variables, {}).function, weights, row).reads)
 
-    try:
-        key = (problem.network, row.shape, str(row.dtype))
-        if key not in _READS:
-            _READS[key] = traced()
-        return _READS[key]
-    except TypeError:  # a network that cannot be hashed
-        return traced()
+    return _reads((problem.network, row.shape, str(row.dtype)), traced)

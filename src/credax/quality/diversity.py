@@ -13,10 +13,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from credax.errors import InputError
+from credax.errors import DamagedFile, InputError
 from credax.files import load_arrays, save_tree
 from credax.prediction import ClassPrediction
 from credax.quality.pairs import PairMatrix, pair_indices
+from credax.reading import check_record
+from credax.reading.records import TEXT, WHOLE
 
 CHUNK_ENTRIES = 2**24
 PAIR_ENTRIES = 2**18
@@ -123,6 +125,9 @@ def _stream(function: PairFunction, predictions, chunk, checkpoint) -> PairMatri
     done = 0
     if checkpoint is not None and Path(checkpoint).exists():
         totals, metadata = load_arrays(checkpoint)
+        check_record(metadata, {"chunks": WHOLE, "kind": TEXT}, checkpoint)
+        if {n: a.ndim for n, a in totals.items()} != {"sum": 1, "squares": 1, "inputs": 0}:
+            raise DamagedFile(f"{checkpoint} does not hold sums of pairs; remove it")
         done = metadata["chunks"]
         if metadata["kind"] != function.__name__:
             raise InputError(f"{checkpoint} holds sums of another quantity; choose another file")

@@ -31,7 +31,7 @@ class Training:
     epochs: int = 20
     """Passes over the training rows."""
     batch_size: int = 128
-    """Rows a step."""
+    """Rows per step; the default is at most the number of training rows."""
     optimiser: Literal["sgd", "adam", "rmsprop"] = "sgd"
     """Stochastic gradient descent with Nesterov momentum, Adam, or RMSProp (decay .9, eps 1e-6)."""
     learning_rate: float = 0.1
@@ -68,16 +68,16 @@ class Training:
     """How members run: all at once, in groups, one by one, or spread over devices."""
     members_at_once: int = 1
     """Group size of strategy=map."""
-    stepping: Literal["auto", "loop", "dispatch"] = "auto"
-    """One compiled loop over many steps, or one call a step."""
+    stepping: Literal["loop", "dispatch"] = "loop"
+    """One compiled loop over many steps, or one call per step."""
     placement: Literal["auto", "device", "stream"] = "auto"
     """Training rows on the device, or streamed from the host chunk by chunk."""
     patience: int | None = None
-    """Stop a member after so many validations without a better one (needs validation rows)."""
+    """Stop a member after so many validations without a better one; it stays as it is then."""
     keep_best: bool = False
-    """Return each member as it was at its best validation (needs validation rows)."""
+    """Return each member as it was at its best validation, not as it was when it stopped."""
     checkpoint_every: int | None = None
-    """Checkpoint every n chunks; by default about twice a minute."""
+    """Checkpoint every n chunks too; by default every 30 seconds."""
 
     def __post_init__(self):
         for name in ("epochs", "batch_size", "cycles", "members_at_once"):
@@ -106,10 +106,17 @@ class Training:
                 f"cycle_ratios are {self.cycle_ratios}; give the highest and the lowest rate over "
                 "the base rate"
             )
+        if self.stepping not in ("loop", "dispatch"):
+            raise unknown("stepping", self.stepping, ("loop", "dispatch"))
         for name in ("patience", "checkpoint_every"):
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise InputError(f"{name} is {value}; it must be at least 1, or left out")
+
+    def for_rows(self, num_data: int) -> "Training":
+        """These settings with a default batch no larger than the data; a chosen one stays."""
+        chosen = self.batch_size != Training.batch_size
+        return self if chosen or self.batch_size <= num_data else self.replace(batch_size=num_data)
 
     def steps_per_epoch(self, num_data: int) -> int:
         """Steps in one epoch of so many rows."""

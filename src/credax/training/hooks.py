@@ -38,8 +38,23 @@ class TunedOnValidation(Protocol):
         ...
 
 
+@runtime_checkable
+class ReadsFiles(Protocol):
+    """A method whose settings name files; their contents are part of a run's description."""
+
+    def files(self) -> tuple[str, ...]:
+        """Paths of the files that the method reads."""
+        ...
+
+
+def files_of(method: Any) -> tuple[str, ...]:
+    """The files that the method reads: none, for most."""
+    return method.files() if isinstance(method, ReadsFiles) else ()
+
+
 def settings_of(method: Any, training: Training, num_data: int) -> Training:
-    """The training as the method wants it: as it is, for most."""
+    """The training as the method wants it: as it is, for most; a default batch fits the rows."""
+    training = training.for_rows(num_data)
     return method.settings(training, num_data) if isinstance(method, SetsTraining) else training
 
 

@@ -1,9 +1,9 @@
 """The only training loop. It knows nothing of methods; methods know nothing of it."""
 
-import json
-import resource
+import dataclasses
 import time
 import warnings
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -11,16 +11,21 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from credax.data.dataset import Split
+from credax.data.about import About
+from credax.data.dataset import Dataset, Split
 from credax.errors import InputError
+from credax.keys import as_key
 from credax.posterior import Posterior
 from credax.problem import Problem
 from credax.training.augment import check_augmentations
 from credax.training.config import Training
-from credax.training.describe import default_settings, describe_run
+from credax.training.describe import default_settings, describe_run, describe_run_before
 from credax.training.engine import build_program
+from credax.training.given import check_method, training_rows
 from credax.training.hooks import check_validation, settings_of, tuned_posterior
+from credax.training.interrupts import Signals
 from credax.training.members import Shard, on_host
+from credax.training.memory import program_bytes
 from credax.training.observer import Observer
 from credax.training.program import (
     Carry,
@@ -32,8 +37,11 @@ from credax.training.program import (
     order_of,
 )
 from credax.training.progress import Reporter, reporter_for
+from credax.training.records import entries, finite_members
 from credax.training.run import RunFolder
 from credax.training.schedule import learning_rate_at
+from credax.training.stored import FILE as ROWS_FILE
+from credax.training.stored import keep_rows
 from credax.training.supply import DeviceSupply, StreamSupply, narrow
 from credax.training.validation import Validation
 
@@ -49,11 +57,11 @@ class MemberDiverged(UserWarning):
 def fit(
     problem: Problem,
     method: Any,
-    data: Split,
+    data: Split | Dataset | tuple[Any, Any],
     *,
     key: int | jax.Array = 0,
     training: Training | None = None,
-    validation: Split | None = None,
+    validation: Split | tuple[Any, Any] | None = None,
     folder: str | Path | None = None,
     config: dict[str, Any] | None = None,
     progress: bool | Reporter | None = None,
@@ -65,37 +73,60 @@ def fit(
     Args:
         problem: network, likelihood and prior.
         method: a record of `credax.methods`, such as ``DeepEnsemble(members=5)``.
-        data: training rows, raw; their units become the problem's.
+        data: training rows, raw; their units become the problem's. A `Dataset` brings its
+            validation rows, and names and test rows that a run folder keeps; ``(x, y)`` will do.
         key: a seed or a typed key; member ``i`` uses ``fold_in(key, i)``.
         training: epochs, batch size, optimiser and the rest.
         validation: rows for early stopping, ``keep_best`` and methods tuned on them; never trained
             on.
         folder: keep the run there; the same call resumes it, and a finished run is only read.
+            SIGTERM and Ctrl-C write a checkpoint first.
         config: what to write to the folder's ``config.json`` beside what is known here.
-        progress: a bar on a terminal by default; ``True``, ``False`` or one's own reporter.
+        progress: by default a bar on a terminal and a plain line now and then elsewhere; ``True``,
+            ``False`` or one's own reporter.
         mesh: devices with axes ``("members", "data")`` for ``training.strategy == "shard"``.
         observer: shown the members every so many steps, such as `credax.quality.KendallTracker`.
     """
-    training = settings_of(method, training or Training(), len(data))
-    problem = problem.with_units(data.inputs, data.targets)
-    problem.check(data.x, data.y)
-    check_augmentations(training.augment, tuple(data.x.shape[1:]))
-    check_validation(method, training, validation)
-    key = jax.random.key(key) if isinstance(key, int) else key
-    training.steps_per_epoch(len(data))
-    dynamics = method.dynamics(problem, data, training)
-    program = build_program(problem, dynamics, training, data, key, mesh)
+    check_method(method)
+    train, held_out = training_rows(data), _held_out(data, validation)
+    training = settings_of(method, training or Training(), len(train))
+    problem = problem.with_units(train.inputs, train.targets)
+    problem.check(train.x, train.y)
+    check_augmentations(training.augment, tuple(train.x.shape[1:]))
+    check_validation(method, training, held_out)
+    own = as_key(key)
+    training.steps_per_epoch(len(train))
+    dynamics = method.dynamics(problem, train, training)
+    program = build_program(problem, dynamics, training, train, own, mesh)
     run = None
     if folder is not None:
+        about = _about(data, train, held_out, problem)
         run = RunFolder(folder, writes=jax.process_index() == 0)
-        described = describe_run(problem, method, training, data, validation, key, config)
-        run.open(described, default_settings(method))
+        run.open(
+            describe_run(problem, method, training, about, own, config),
+            default_settings(method),
+            lambda: describe_run_before(problem, method, training, train, held_out, own, config),
+        )
     try:
+        if run is not None and run.writes and not (run.path / ROWS_FILE).exists():
+            keep_rows(run.path, train, data.test if isinstance(data, Dataset) else None)
         reporter = reporter_for(progress)
-        return _Loop(program, method, data, validation, run, reporter, observer).run()
+        return _Loop(program, method, train, held_out, run, reporter, observer).run()
     finally:
         if run is not None:
             run.close()
+
+
+def _held_out(data: Any, validation: Any) -> Split | None:
+    if validation is not None:
+        return training_rows(validation, "validation")
+    return data.validation if isinstance(data, Dataset) else None
+
+
+def _about(data: Any, train: Split, held_out: Split | None, problem: Problem) -> About:
+    if not isinstance(data, Dataset):
+        return About.of_rows(train, held_out, problem.likelihood.task)
+    return About.of(dataclasses.replace(data, validation=held_out))
 
 
 class _Loop:
@@ -114,19 +145,37 @@ class _Loop:
         self.step = 0
         self.seconds = 0.0
         self.compiling = 0.0
-        self.dead: dict[int, int] = {}
+        self.memory: int | None = None
+        self.text = ""
+        self.diverged: dict[int, int] = {}
+        self.signals = Signals()
 
     def run(self) -> Posterior:
         if self.folder is not None and self.folder.finished:
-            return self.method.load(self.folder.members, self.program.problem)
-        carry = self._begin()
+            return self._read()
         per_epoch, epochs = self.program.per_epoch, self.program.training.epochs
-        self.reporter.start(self.method.title, epochs, self.step // per_epoch)
-        try:
-            carry = self._train(carry)
-        finally:
-            self.reporter.stop()
-        return self._finish(carry)
+        with self.signals:
+            self._tell()
+            began = time.monotonic()
+            carry = self._begin()
+            self._tell()
+            self.compiling += time.monotonic() - began
+            self.seconds += time.monotonic() - began
+            self.reporter.start(self.method.title, epochs, self.step // per_epoch)
+            try:
+                carry = self._train(carry)
+                return self._finish(carry)
+            finally:
+                self.reporter.stop()
+
+    def _read(self) -> Posterior:
+        """The finished run; one that was killed before its last line gets it now."""
+        assert self.folder is not None
+        posterior = self.method.load(self.folder.members, self.program.problem)
+        if self.folder.ending is None:
+            found = self.folder.progress() or {}
+            self._end({"seconds": found.get("seconds"), "step": found.get("step")})
+        return posterior
 
     def _begin(self) -> Carry:
         example = Rows(np.asarray(self.data.x[:1]), narrow(self.data.y[:1]))
@@ -152,7 +201,7 @@ class _Loop:
         )
         self.step, self.seconds = metadata["step"], metadata["seconds"]
         self.compiling = metadata["compile_seconds"]
-        self.dead = {int(member): step for member, step in metadata["dead"].items()}
+        self.diverged = {int(member): step for member, step in metadata["dead"].items()}
         self.validation = self.validation.restore(tree["validation"])
         self.folder.rewind(self.step)
         order = carry.order
@@ -177,48 +226,54 @@ class _Loop:
                 stop = min(stop, self.step + self.observer.every - self.step % self.observer.every)
             began = time.monotonic()
             carry = self._chunk(carry, supply, stop)
-            self._bury(np.asarray(on_host(carry.alive)))
+            self._drop_diverged(np.asarray(on_host(carry.alive)))
             took = time.monotonic() - began
             if chunks == 0:  # the first chunk is one step: its time is the compiler's
                 self.compiling += took
             self.seconds += took
             self.step, chunks = stop, chunks + 1
+            self.signals.unsaved = self.folder is not None
             length = _next_length(length, took) if alone else length
             self._observe(carry)
             if stop == boundary:
                 carry = self._record(carry, stop - recorded)
                 recorded = stop
             else:
-                self.reporter.update(stop / program.per_epoch, "")
+                self.reporter.update(stop / program.per_epoch, self.text)
             if self.validation.finished:
                 break
             due = not alone or time.monotonic() - saved > CHECKPOINT_SECONDS
             if program.training.checkpoint_every is not None:
-                due = chunks % program.training.checkpoint_every == 0
-            if due:
+                due |= chunks % program.training.checkpoint_every == 0
+            if due or self.signals.received is not None:
                 self._save(carry)
                 saved = time.monotonic()
+            if self.signals.received is not None:
+                self.signals.stop()
         return carry
 
     def _chunk(self, carry: Carry, supply, stop: int) -> Carry:
-        if self.program.dispatch:
-            for step in range(self.step, stop):
-                rows = supply(self.program, step)
-                carry = advance((self.program, rows, jnp.int32(step), jnp.int32(step + 1)), carry)
-            return carry
-        rows = supply(self.program, self.step)
-        return advance((self.program, rows, jnp.int32(self.step), jnp.int32(stop)), carry)
+        program, ends = self.program, self.program.dispatch
+        settled = self.validation.settled
+        for step in range(self.step, stop) if ends else (self.step,):
+            rows = supply(program, step)
+            last = step + 1 if ends else stop
+            inputs = (program, rows, jnp.int32(step), jnp.int32(last), settled)
+            carry = advance(inputs, carry)
+            if self.memory is None:
+                self.memory = program_bytes(advance, inputs, carry)
+        return carry
 
     def _observe(self, carry: Carry) -> None:
         if self.observer is not None and self.step % self.observer.every == 0:
             members = on_host(current_members(self.program, carry.states))
             self.observer(self.step, members)
 
-    def _bury(self, alive: np.ndarray) -> None:
+    def _drop_diverged(self, alive: np.ndarray) -> None:
         offset = self.program.dynamics.offset
         for member in np.flatnonzero(~alive):
-            if int(member) not in self.dead:
-                self.dead[int(member)] = self.step
+            if int(member) not in self.diverged:
+                self.diverged[int(member)] = self.step
                 epoch = self.step / self.program.per_epoch
                 warnings.warn(
                     f"member {member + offset} has a non-finite loss after epoch {epoch:.1f} and "
@@ -238,7 +293,7 @@ class _Loop:
         line: dict[str, Any] = {"epoch": self.step / self.program.per_epoch, "step": self.step}
         for name, total in totals.items():
             each = np.asarray(total, np.float64) / steps
-            line |= _entries(name, each, alive)
+            line |= entries(name, each, alive)
         rate = learning_rate_at(self.program.training, self.program.num_data)
         line["learning_rate"] = float(rate(jnp.float32(self.step - 1)))
         line["seconds"] = round(self.seconds, 3)
@@ -248,8 +303,8 @@ class _Loop:
             line |= scores
         if self.folder is not None:
             self.folder.append(line)
-        text = f"loss {line['loss']:.4g}" if line["loss"] is not None else ""
-        self.reporter.update(line["epoch"], text)
+        self.text = f"loss {line['loss']:.4g}" if line["loss"] is not None else ""
+        self.reporter.update(line["epoch"], self.text)
         return carry._replace(totals=jax.tree.map(jnp.zeros_like, carry.totals))
 
     def _checkpoint(self, carry: Carry) -> dict[str, Any]:
@@ -257,39 +312,57 @@ class _Loop:
 
     def _save(self, carry: Carry) -> None:
         if self.folder is not None:
-            metadata = {"step": self.step, "seconds": round(self.seconds, 3), "dead": self.dead}
+            metadata = {"step": self.step, "seconds": round(self.seconds, 3), "dead": self.diverged}
             metadata["compile_seconds"] = round(self.compiling, 3)
             self.folder.save_state(on_host(self._checkpoint(carry)), metadata)
+            self.signals.unsaved = False
+            self._tell()
+
+    def _tell(self) -> None:
+        """Say from where the run would go on, should it be stopped."""
+        if self.folder is None:
+            return
+        epoch, epochs = self.step / self.program.per_epoch, self.program.training.epochs
+        where = f"{self.method.title} in {self.folder.path}"
+        begins = f"{where} has no checkpoint yet, and the same command begins it again"
+        goes_on = f"the same command goes on with {where} from epoch {epoch:.4g} of {epochs}"
+        self.signals.at(goes_on if self.step else begins)
 
     def _finish(self, carry: Carry) -> Posterior:
-        program = self.program
+        program, began = self.program, time.monotonic()
+        self.reporter.update(self.step / program.per_epoch, "computing the posterior")
         variables = self.validation.best(on_host(current_members(program, carry.states)))
         alive = np.repeat(np.asarray(on_host(carry.alive)), self.validation.slots)
-        alive &= _finite(variables)
+        alive &= finite_members(variables)
         if self.validation.slots == 1:  # of several, those never filled are not finite
-            self._bury(alive)
+            self._drop_diverged(alive)
         posterior = self.method.posterior(
             program.problem, program.dynamics, on_host(carry.states), variables, alive, self.data
         )
         posterior = tuned_posterior(self.method, posterior, self.held_out)
+        took = time.monotonic() - began
+        self.seconds += took
+        self.reporter.update(self.step / program.per_epoch, self.text)
         if self.folder is not None and self.folder.writes:
             posterior.save(self.folder.members)
-            peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-            offset = program.dynamics.offset
-            self.folder.append(
-                {
-                    "event": "finished",
-                    "step": self.step,
-                    "seconds": round(self.seconds, 3),
-                    "compile_seconds": round(self.compiling, 3),
-                    "peak_memory_bytes": peak,
-                    "excluded": {
-                        str(m + offset): step / program.per_epoch for m, step in self.dead.items()
-                    },
-                }
-            )
-            self.folder.clear_state()
+            numbers = {"seconds": self.seconds, "compile_seconds": self.compiling}
+            numbers["posterior_seconds"] = took
+            numbers = {name: round(value, 3) for name, value in numbers.items()}
+            self._end({"step": self.step, **numbers, "peak_memory_bytes": self.memory})
         return posterior
+
+    def _end(self, numbers: dict[str, Any]) -> None:
+        """The last line of the metrics; the checkpoint is no longer needed."""
+        assert self.folder is not None
+        program = self.program
+        excluded = {
+            str(member + program.dynamics.offset): step / program.per_epoch
+            for member, step in self.diverged.items()
+        }
+        date = datetime.now().astimezone().isoformat(timespec="minutes")
+        line = {"event": "finished", **numbers, "date": date, "excluded": excluded}
+        self.folder.append(line)
+        self.folder.clear_state()
 
 
 def _next_length(length: int, seconds: float) -> int:
@@ -297,25 +370,3 @@ def _next_length(length: int, seconds: float) -> int:
     if seconds < CHUNK_SECONDS / 2:
         return length * 4
     return max(1, length // 2) if seconds > 2 * CHUNK_SECONDS else length
-
-
-def _finite(variables) -> np.ndarray:
-    checks = [
-        jnp.isfinite(leaf).reshape(len(leaf), -1).all(1) for leaf in jax.tree.leaves(variables)
-    ]
-    return np.asarray(jnp.stack(checks).all(0))
-
-
-def _entries(name: str, value: np.ndarray, alive: np.ndarray) -> dict[str, Any]:
-    """A recorded quantity: one number a member gives mean and list, others stay as they are."""
-    if value.size != alive.size or value.ndim > 2:
-        return {name: json.loads(json.dumps(value.tolist()), parse_constant=lambda _: None)}
-    flat = value.reshape(-1)
-    return {
-        name: _number(flat[alive].mean()),
-        f"member_{name}": [_number(entry) for entry in flat],
-    }
-
-
-def _number(value: float) -> float | None:
-    return float(value) if np.isfinite(value) else None

@@ -19,6 +19,10 @@ _INIT, _ORDER, _STEP, _AUGMENT = range(4)
 _SHARED = 2**31 - 1
 
 
+Settled = Bool[Array, " members"] | None
+"""Members that have stopped; None where nobody ever does."""
+
+
 class Carry(NamedTuple):
     """What goes from step to step. ``order`` is this epoch's row order, remade at its start."""
 
@@ -91,8 +95,11 @@ class Program(eqx.Module):
         batch = self.problem.prepare(x, y, weight)
         return self.strategy.split_batch(batch) if isinstance(self.strategy, Shard) else batch
 
-    def step(self, carry: Carry, rows: Rows, step: Array, start: Array) -> Carry:
-        """One step of every replica; streamed ``rows`` begin with the batches of ``start``."""
+    def step(self, carry: Carry, rows: Rows, step: Array, start: Array, settled: Settled) -> Carry:
+        """One step of every replica; streamed ``rows`` begin with the batches of ``start``.
+
+        Members that have ``settled`` stay as they are.
+        """
         if self.streamed:
             order = carry.order
             supply = jax.tree.map(lambda leaf: leaf[step - start], rows)
@@ -108,7 +115,7 @@ class Program(eqx.Module):
             batch = self.batch(_branch(common, _AUGMENT, step), x, y, step)
             keys = jax.vmap(lambda key: _branch(key, _STEP, step))(self.keys)
             result = self.dynamics.step(keys, carry.states, batch, self.strategy, carry.alive)
-            return self._next(carry, order, *result)
+            return self._next(carry, order, settled, *result)
 
         def replica(own, shared):
             key, state, mine = own
@@ -121,12 +128,20 @@ class Program(eqx.Module):
 
         own = (self.keys, carry.states, None if together else supply)
         result = self.strategy(replica, own, supply if together else None)
-        return self._next(carry, order, *result)
+        return self._next(carry, order, settled, *result)
 
-    def _next(self, carry: Carry, order: Array, states: PyTree, info: Info) -> Carry:
-        totals = jax.tree.map(jnp.add, carry.totals, info)
+    def _next(self, carry: Carry, order: Array, settled: Settled, states, info: Info) -> Carry:
         alive = carry.alive & jnp.isfinite(info["loss"]).reshape(carry.alive.shape)
-        return Carry(states, order, totals, alive)
+        if settled is not None:
+            alive |= settled & carry.alive
+            count = len(jax.tree.leaves(states)[0])
+            still = settled.reshape(count, -1).all(1)  # a replica stops with its last member
+
+            def stay(old, new):
+                return jnp.where(still.reshape(-1, *(1,) * (old.ndim - 1)), old, new)
+
+            states = jax.tree.map(stay, carry.states, states)
+        return Carry(states, order, jax.tree.map(jnp.add, carry.totals, info), alive)
 
     def first(self, x: Any) -> PyTree:
         """Every replica's first state; ``x`` is shaped like raw inputs."""
@@ -181,15 +196,14 @@ def initialise(program: Program, example: Rows) -> Carry:
 
 
 @eqx.filter_jit(donate="all-except-first")
-def advance(inputs: tuple[Program, Rows, Array, Array], carry: Carry) -> Carry:
+def advance(inputs: tuple[Program, Rows, Array, Array, Settled], carry: Carry) -> Carry:
     """Steps ``start`` to ``stop`` of every replica, in one loop; the old carry is given up."""
-    program, rows, start, stop = inputs
+    program, rows, start, stop, settled = inputs
     with using_implementation(program.convolution):
         if program.dispatch:
-            return program.step(carry, rows, start, start)
-        return jax.lax.fori_loop(
-            start, stop, lambda step, carry: program.step(carry, rows, step, start), carry
-        )
+            return program.step(carry, rows, start, start, settled)
+        one = lambda step, carry: program.step(carry, rows, step, start, settled)  # noqa: E731
+        return jax.lax.fori_loop(start, stop, one, carry)
 
 
 @eqx.filter_jit

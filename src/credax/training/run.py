@@ -1,22 +1,61 @@
 """A run is a folder: what was asked, how it went, where it stands, what came out.
 
-``config.json`` (fully resolved), ``metrics.jsonl`` (a line a record), ``state.safetensors`` with
-``state.json`` (the checkpoint, and the one before it), ``members.safetensors`` (the result).
-Every file is written under a temporary name, synced and renamed.
+``config.json`` (fully resolved), ``rows.safetensors`` (a sample of the test rows, digests of the
+training rows), ``metrics.jsonl`` (a line per record), ``state.safetensors`` with ``state.json``
+(the checkpoint, and the one before it), ``members.safetensors`` (the result). Every file is
+written under a temporary name, synced and renamed.
 """
 
 import fcntl
 import json
 import os
+import re
+import time
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from credax.errors import InputError
-from credax.files import DamagedFile, load_tree, read_json, save_tree, write_atomic, write_json
+from credax.files import (
+    DamagedFile,
+    load_tree,
+    read_json,
+    save_tree,
+    write_atomic,
+    write_json,
+)
+from credax.reading import check_record, read_json_lines
+from credax.reading.records import NUMBER, TEXT, WHOLE, Optional, kind, map_of, maybe
+from credax.training.describe import changed_freely, compared
 
+_LINE = {
+    "event": Optional(TEXT),
+    "step": Optional(WHOLE),
+    "epoch": Optional(NUMBER),
+    "seconds": Optional(maybe(NUMBER)),
+    "loss": Optional(maybe(NUMBER)),
+    "excluded": Optional(map_of(NUMBER)),
+}
+_STATE = {
+    "step": WHOLE,
+    "seconds": NUMBER,
+    "compile_seconds": NUMBER,
+    "dead": kind(
+        "an object of steps by member",
+        lambda v: (
+            isinstance(v, dict) and all(n.isdecimal() and type(s) is int for n, s in v.items())
+        ),
+    ),
+}
 STATE = "state.safetensors"
 PREVIOUS = "state.previous.safetensors"
+# As `credax.files.write_atomic` names them.
+TEMPORARY = re.compile(r"\..+\.[a-z0-9_]{8}")
+
+
+class ResumedOtherwise(UserWarning):
+    """A run goes on with other settings of how its members run."""
 
 
 class RunFolder:
@@ -40,10 +79,21 @@ class RunFolder:
         """The run ended and its members are there."""
         return self.members.exists()
 
-    def open(self, config: dict[str, Any], defaults: dict[str, Any] | None = None) -> None:
+    @property
+    def ending(self) -> dict[str, Any] | None:
+        """The last line of a finished run: its cost, and members that were left out."""
+        return next((line for line in self.history() if line.get("event") == "finished"), None)
+
+    def open(
+        self,
+        config: dict[str, Any],
+        defaults: dict[str, Any] | None = None,
+        before: Callable[[], dict[str, Any]] | None = None,
+    ) -> None:
         """Claim the folder for this configuration, or say in one sentence why not.
 
-        A run written before a setting existed had what is now its default (``defaults``).
+        A run written before a setting existed had what is now its default (``defaults``); one of
+        the first format is compared with what ``before`` gives.
         """
         if not self.writes:
             return
@@ -62,7 +112,8 @@ class RunFolder:
                 f"another process is training in {self.path}; wait for it or choose another --out"
             ) from error
         try:
-            self._agree(config, defaults or {})
+            self._clean()
+            self._agree(config, defaults or {}, before)
         except BaseException:
             self.close()
             raise
@@ -73,25 +124,48 @@ class RunFolder:
             self._lock.close()
             self._lock = None
 
-    def _agree(self, config: dict[str, Any], defaults: dict[str, Any]) -> None:
+    def _clean(self) -> None:
+        """Remove what writes that were killed left behind: temporary files older than the lock."""
+        locked = time.time()
+        for path in (*self.path.glob(".*"), *self.path.glob("*/.*")):
+            if TEMPORARY.fullmatch(path.name) and path.is_file() and path.stat().st_mtime < locked:
+                path.unlink(missing_ok=True)
+
+    def _agree(self, config: dict[str, Any], defaults: dict[str, Any], before: Any) -> None:
         path = self.path / "config.json"
         config = json.loads(json.dumps(config))
         if not path.exists():
-            strangers = [p.name for p in self.path.iterdir() if not p.name.startswith(".")]
-            if strangers:
+            others = [p.name for p in self.path.iterdir() if not p.name.startswith(".")]
+            if others:
                 raise InputError(
-                    f"{self.path} holds other files ({strangers[0]}, ...) and no run; choose an "
+                    f"{self.path} holds other files ({others[0]}, ...) and no run; choose an "
                     "empty or new folder with --out"
                 )
             write_json(path, config)
             return
         stored, defaults = read_json(path), json.loads(json.dumps(defaults))
+        if "format" not in stored and before is not None:
+            config = before()
         old = _filled(stored, {name: d for name, d in defaults.items() if name in stored})
-        if old != config:
+        if compared(old) != compared(config):
+            difference = _first_difference(compared(old), compared(config))
             raise InputError(
-                f"{self.path} holds a run with other settings ({_first_difference(old, config)}); "
+                f"{self.path} holds a run with other settings ({difference}); "
                 "choose another folder with --out, or repeat the run's own settings to resume it"
             )
+        if not self.finished:
+            self._say_changes(changed_freely(old, config))
+
+    def _say_changes(self, changes: dict[str, tuple[Any, Any]]) -> None:
+        if not changes:
+            return
+        words = ", ".join(f"{name} {new} instead of {old}" for name, (old, new) in changes.items())
+        warnings.warn(
+            f"the run in {self.path} goes on with {words}: members agree to rounding, not to the "
+            "bit, with those of an undisturbed run",
+            ResumedOtherwise,
+            stacklevel=6,
+        )
 
     def save_state(self, tree: Any, metadata: dict[str, Any]) -> None:
         """Keep a checkpoint; the one before stays until the next."""
@@ -110,7 +184,9 @@ class RunFolder:
             if not path.exists():
                 continue
             try:
-                return load_tree(path, template)
+                # Slots that were never filled, and members that diverged, may hold NaN.
+                tree, metadata = load_tree(path, template, finite=False)
+                return tree, check_record(metadata, _STATE, path, extra=True)
             except DamagedFile as error:
                 # Out of the way, so that the next checkpoint does not push it over a whole one.
                 if self.writes:
@@ -143,14 +219,14 @@ class RunFolder:
     def history(self) -> list[dict[str, Any]]:
         """The lines of ``metrics.jsonl``; a last line cut off by a crash is left out."""
         path = self.path / "metrics.jsonl"
-        lines = path.read_text().splitlines() if path.exists() else []
-        records = []
-        for line in lines:
-            try:
-                records.append(json.loads(line))
-            except json.JSONDecodeError:
-                break
-        return records
+        lines = read_json_lines(path, constants=False)
+        for number, line in enumerate(lines, 1):
+            check_record(line, _LINE, f"line {number} of {path}", extra=True)
+        return lines
+
+    def progress(self) -> dict[str, Any] | None:
+        """The last record of the training, or None."""
+        return next((line for line in reversed(self.history()) if "event" not in line), None)
 
     def rewind(self, step: int) -> None:
         """Forget lines written after the checkpoint that training goes on from."""
@@ -173,4 +249,9 @@ def _first_difference(old: Any, new: Any, where: str = "") -> str:
         for name in sorted({*old, *new}):
             if old.get(name) != new.get(name):
                 return _first_difference(old.get(name), new.get(name), f"{where}.{name}".strip("."))
-    return f"{where} is {old!r} there and {new!r} here"
+    return f"{where} is {_short(old)} there and {_short(new)} here"
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 80 else f"{text[:77]}..."

@@ -16,6 +16,7 @@ from credax.errors import InputError
 from credax.network import Variables
 from credax.problem import Problem
 from credax.training.program import Program
+from credax.training.records import number
 from credax.training.supply import narrow
 
 BATCH = 512
@@ -25,9 +26,9 @@ BATCH = 512
 class Validation:
     """What validation has seen so far.
 
-    Members are judged one by one, by their own negative log-likelihood, so a member's fate does not
-    depend on the others: one that has not improved for ``patience`` validations is settled, and its
-    best stays what it was.
+    Members are scored one by one, by their own negative log-likelihood, so a member's fate does not
+    depend on the others: one that has not improved for ``patience`` validations has settled. Its
+    parameters no longer change while others go on, and its best stays what it was.
     """
 
     problem: Problem
@@ -69,9 +70,15 @@ class Validation:
     @property
     def finished(self) -> bool:
         """Every member is settled."""
+        settled = self.settled
+        return settled is not None and bool(np.all(np.asarray(settled)))
+
+    @property
+    def settled(self) -> Bool[Array, " members"] | None:
+        """Members that have stopped; None where none ever does."""
         if not self.arrays or self.patience is None:
-            return False
-        return bool(np.all(np.asarray(self.arrays["waiting"]) >= self.patience))
+            return None
+        return self.arrays["waiting"] >= self.patience
 
     def update(self, members: Variables, alive: np.ndarray) -> "tuple[Validation, dict[str, Any]]":
         """Score the members; returns the new record and what to write to the metrics."""
@@ -80,8 +87,8 @@ class Validation:
         each = -log_prob.mean(1)
         mixture = -(logsumexp(log_prob[alive], axis=0) - np.log(alive.sum())).mean()
         scores = {
-            "validation_nll": _number(mixture),
-            "member_validation_nll": [_number(value) for value in each],
+            "validation_nll": number(mixture),
+            "member_validation_nll": [number(value) for value in each],
         }
         if not self.arrays:
             return self, scores
@@ -143,10 +150,6 @@ def _keep(arrays: dict[str, Any], members: Variables, each: Array, patience: int
         "waiting": jnp.where(better, 0, arrays["waiting"] + 1),
         "best": jax.tree.map(choose, members, arrays["best"]),
     }
-
-
-def _number(value) -> float | None:
-    return float(value) if np.isfinite(value) else None
 
 
 def _unfilled(shape: tuple[int, ...], dtype: Any) -> Array:

@@ -1,7 +1,6 @@
 """Published checkpoints: one safetensors file a network, in a folder or an archive."""
 
 import re
-import tarfile
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
@@ -10,7 +9,7 @@ import numpy as np
 
 from credax.errors import InputError
 from credax.files import DamagedFile
-from credax.zoo import tensors
+from credax.reading import read_bytes, tar_members, tensors
 
 ARCHIVES = (".tgz", ".tar.gz", ".tar")
 
@@ -36,11 +35,11 @@ def read_checkpoints(place: str | Path) -> Iterator[Checkpoint]:
         if not files:
             raise InputError(f"{place} holds no .safetensors files")
         for path in files:
-            yield _checkpoint(path.stem, path.read_bytes())
+            yield _checkpoint(path.stem, read_bytes(path))
     elif place.name.endswith(ARCHIVES) and place.exists():
         yield from _archive(place)
     elif place.suffix == ".safetensors" and place.exists():
-        yield _checkpoint(place.stem, place.read_bytes())
+        yield _checkpoint(place.stem, read_bytes(place))
     else:
         raise InputError(
             f"{place} is not there or is neither a folder of .safetensors files nor one of "
@@ -61,21 +60,18 @@ def natural(name: str) -> tuple:
 def _archive(place: Path) -> Iterator[Checkpoint]:
     last = "its first file"
     try:
-        with tarfile.open(place, "r|*") as archive:
-            for entry in archive:
-                path = PurePosixPath(entry.name)
-                if path.is_absolute() or ".." in path.parts:
-                    raise InputError(
-                        f"{place} holds the path {entry.name!r}, which points outside; "
-                        "do not use this archive"
-                    )
-                if not entry.isfile() or path.suffix != ".safetensors":
-                    continue
-                stream = archive.extractfile(entry)
-                content = b"" if stream is None else stream.read()
+        for name, contents in tar_members(place):
+            path = PurePosixPath(name)
+            if path.is_absolute() or ".." in path.parts:
+                raise InputError(
+                    f"{place} holds the path {name!r}, which points outside; "
+                    "do not use this archive"
+                )
+            if path.suffix == ".safetensors":
+                content = contents()
                 last = path.name
                 yield _checkpoint(path.stem, content)
-    except (tarfile.TarError, EOFError, OSError) as error:
+    except DamagedFile as error:
         raise DamagedFile(
             f"{place} breaks off after {last} ({error}); what came before it was read, fetch the "
             "archive again for the rest"

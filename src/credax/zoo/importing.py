@@ -14,8 +14,8 @@ import numpy as np
 from credax.errors import InputError
 from credax.files import DamagedFile
 from credax.problem import Problem
+from credax.reading import check_name, tensors
 from credax.standardise import Standardise
-from credax.zoo import tensors
 from credax.zoo.checkpoints import ARCHIVES, Checkpoint, read_checkpoints
 from credax.zoo.manifest import LIKELIHOODS, Manifest, Storage
 from credax.zoo.names import NameMap, guess, name_map
@@ -157,4 +157,5 @@ def _members(zoo: Zoo, table: NameMap):
         arrays = table.theirs(ours)
         shapes = {name: (array.dtype, array.shape) for name, array in arrays.items()}
         content = tensors.layout(shapes)[0] + b"".join(a.tobytes() for a in arrays.values())
-        yield zoo.records[index].get("name", f"member-{index:06d}"), content
+        name = zoo.records[index].get("name", f"member-{index:06d}")
+        yield check_name(name, f"the name of member {index}"), content

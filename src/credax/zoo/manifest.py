@@ -11,12 +11,28 @@ import jax
 import numpy as np
 
 from credax import networks
-from credax.errors import InputError, unknown
+from credax.data.about import DIGESTED
+from credax.errors import DamagedFile, InputError, unknown
 from credax.files import read_json, tree_names, write_json
 from credax.likelihood import Bernoulli, Categorical, Gaussian, HeteroscedasticGaussian
 from credax.network import Network
 from credax.problem import Problem
-from credax.standardise import Standardise
+from credax.reading import check_name, check_record, damage, open_regular, read_json_lines, tensors
+from credax.reading.records import (
+    COUNT,
+    DTYPE,
+    OBJECT,
+    SHAPE,
+    TEXT,
+    WHOLE,
+    Optional,
+    list_of,
+    map_of,
+    one_of,
+    record,
+)
+from credax.standardise import Standardise, check_units
+from credax.training.describe import compared
 
 SCHEMA = 1
 FILE = "zoo.json"
@@ -29,6 +45,27 @@ LIKELIHOODS: dict[str, Any] = {
     "heteroscedastic": HeteroscedasticGaussian,
 }
 Storage = Literal["float32", "float16"]
+_NETWORK = {"name": TEXT, "options": OBJECT, "outputs": COUNT}
+_SHARD = {"file": TEXT, "members": COUNT, "sha256": TEXT}
+_FIELDS = {
+    "network": OBJECT,
+    "likelihood": one_of(*LIKELIHOODS),
+    "shapes": map_of(SHAPE),
+    "input_shape": SHAPE,
+    "input_dtype": DTYPE,
+    "units": OBJECT,
+    "origin": OBJECT,
+    "storage": one_of("float32", "float16"),
+    "shard_members": COUNT,
+    "shards": list_of(record(_SHARD)),
+}
+_RECORD = {
+    "index": WHOLE,
+    "status": TEXT,
+    "digest": TEXT,
+    "name": Optional(TEXT),
+    "problem": Optional(TEXT),
+}
 
 
 @dataclass(frozen=True)
@@ -83,12 +120,22 @@ class Manifest:
         shape, dtype = tuple(x.shape[1:]), str(np.dtype(x.dtype))
         return cls(network, likelihood, shapes, shape, dtype, plain, **rest)
 
+    def header(self, members: int) -> tuple[bytes, int]:
+        """The header of a shard of so many members, and the bytes of its data."""
+        return tensors.layout({n: (self.dtype, (members, *s)) for n, s in self.shapes.items()})
+
     def same_kind(self, other: "Manifest") -> bool:
         """Whether members of both belong into one zoo."""
-        bare = [
-            json.dumps(dataclasses.asdict(dataclasses.replace(m, shards=()))) for m in (self, other)
-        ]
-        return bare[0] == bare[1]
+        return self._compared() == other._compared()
+
+    def _compared(self) -> str:
+        """All but the files, and what changes no number; older zoos say less of their rows."""
+        content = dataclasses.asdict(dataclasses.replace(self, shards=()))
+        origin = compared(content["origin"])
+        rows = origin.get("rows")
+        if isinstance(rows, dict):
+            origin["rows"] = {name: rows.get(name) for name in DIGESTED}
+        return json.dumps({**content, "origin": origin}, sort_keys=True)
 
     def problem(self) -> Problem:
         """Network, likelihood and units, from the names written down."""
@@ -97,11 +144,15 @@ class Manifest:
                 "this zoo's network has no name in credax.networks; pass problem= with the network "
                 "it was made with"
             )
+        check_record(self.network, _NETWORK, f"the network of {FILE}")
         options = {
             key: tuple(value) if isinstance(value, list) else value
             for key, value in self.network["options"].items()
         }
-        network: Network = networks.build(self.network["name"], self.network["outputs"], **options)
+        with damage(f"the network of {FILE}", "restore the file", problem="cannot be made"):
+            network: Network = networks.build(
+                self.network["name"], self.network["outputs"], **options
+            )
         units = {name: unit and Standardise(**unit) for name, unit in self.units.items()}
         return Problem(network, LIKELIHOODS[self.likelihood]()).with_units(**units)
 
@@ -114,9 +165,14 @@ class Manifest:
         """Read a folder's ``zoo.json``."""
         if not (folder / FILE).exists():
             raise InputError(f"{folder} is not a zoo: it has no {FILE}; see: credax zoo train")
-        content = read_json(folder / FILE)
+        path = folder / FILE
+        content = check_record(read_json(path), {}, path, extra=True)
         if content.pop("schema", None) != SCHEMA:
-            raise InputError(f"{folder / FILE} is of another version of credax; use that one")
+            raise InputError(f"{path} is of another version of credax; use that one")
+        check_record(content, _FIELDS, path)
+        check_units(content["units"], tuple(content["input_shape"]), path)
+        for shard in content["shards"]:
+            check_name(shard["file"], f"{path}: the file of a shard")
         content["shapes"] = {name: tuple(shape) for name, shape in content["shapes"].items()}
         content["input_shape"] = tuple(content["input_shape"])
         content["shards"] = tuple(Shard(**shard) for shard in content["shards"])
@@ -126,12 +182,12 @@ class Manifest:
 def read_journal(folder: Path) -> list[dict[str, Any]]:
     """The members' records; a last line cut off by a crash is left out."""
     path = folder / JOURNAL
-    records = []
-    for line in path.read_text().splitlines() if path.exists() else []:
-        try:
-            records.append(json.loads(line))
-        except json.JSONDecodeError:
-            break
+    records = read_json_lines(path)
+    for index, line in enumerate(records):
+        where = f"the record of member {index} in {path}"
+        check_record(line, _RECORD, where, extra=True)
+        if line["index"] != index:
+            raise DamagedFile(f"{where} is of member {line['index']}; restore it from a copy")
     return records
 
 
@@ -145,5 +201,5 @@ def member_digest(arrays: Any) -> str:
 
 def file_digest(path: Path) -> str:
     """SHA-256 of a file, read in pieces."""
-    with open(path, "rb") as file:
+    with open_regular(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

@@ -17,7 +17,7 @@ from credax.errors import InputError
 from credax.files import DamagedFile, load_arrays, save_tree, tree_names
 from credax.posterior import Population
 from credax.problem import Problem
-from credax.zoo import tensors
+from credax.reading import damage, not_finite, open_regular, tensors
 from credax.zoo.manifest import Manifest, file_digest, member_digest, read_journal
 
 
@@ -101,7 +101,7 @@ class Zoo:
     def values(self, name: str) -> np.ndarray:
         """A number of the members' records, such as ``"test_accuracy"``."""
         found = [self.records[i].get(name) for i in self.chosen]
-        if any(value is None for value in found):
+        if any(type(value) not in (int, float) for value in found):
             known = sorted({key for i in self.chosen for key in self.records[i]})
             raise InputError(f"records have no {name!r} for every member; they have {known}")
         return np.asarray(found)
@@ -117,11 +117,17 @@ class Zoo:
         problem = problem or self.manifest.problem()
         shape, dtype = self.manifest.input_shape, self.manifest.input_dtype
         example = jax.ShapeDtypeStruct((1, *shape), dtype)
-        template = jax.eval_shape(problem.init, jax.random.key(0), example)
-        everything = slice(None)
+        remedy = "pass problem= with the network it was made with"
+        with damage(self.folder, remedy, problem=f"is no zoo of inputs of shape {shape}"):
+            template = jax.eval_shape(problem.init, jax.random.key(0), example)
+        names, expected = tree_names(template), jax.tree.leaves(template)
+        shapes = {name: tuple(leaf.shape) for name, leaf in zip(names, expected, strict=True)}
+        if shapes != self.manifest.shapes:
+            raise InputError(f"{self.folder} holds other arrays than its network has; {remedy}")
+        stored = zoo._checked(names)
         leaves = [
-            jnp.asarray(np.asarray(zoo[everything, name], np.float32), leaf.dtype)
-            for name, leaf in zip(tree_names(template), jax.tree.leaves(template), strict=True)
+            jnp.asarray(np.asarray(stored[name], np.float32), leaf.dtype)
+            for name, leaf in zip(names, expected, strict=True)
         ]
         variables = jax.tree.unflatten(jax.tree.structure(template), leaves)
         return Population(problem, variables, zoo.chosen, shape, dtype)
@@ -158,17 +164,34 @@ class Zoo:
             path = self.folder / shard.file
             first += shard.members
             try:
+                views = [self._view(number, name) for name in self.manifest.shapes]
                 if file_digest(path) == shard.sha256:
                     continue
-                views = [self._view(number, name) for name in self.manifest.shapes]
-            except (OSError, DamagedFile) as error:
+            except InputError as error:
                 found |= {i: f"member {i} is lost with its shard ({error})" for i in members}
                 continue
+            # The header is as it was written (`_Headers`); members' digests cover all the rest.
             for row, index in enumerate(members):
+                if index >= len(self.records):
+                    break
                 if member_digest(view[row] for view in views) != self.records[index]["digest"]:
                     named = self.records[index].get("name", f"in {shard.file}")
                     found[index] = f"member {index} ({named}) is damaged"
         return found
+
+    def _checked(self, names: Sequence[str]) -> dict[str, np.ndarray]:
+        """These arrays of all members, each member compared with its digest."""
+        stored = {name: self[slice(None), name] for name in self.manifest.shapes}
+        for row, index in enumerate(self.chosen):
+            if member_digest(a[row] for a in stored.values()) != self.records[index]["digest"]:
+                raise DamagedFile(
+                    f"member {index} of {self.folder} is damaged; open the zoo with verify=True to "
+                    "leave it out, or restore its shard"
+                )
+            bad = next((n for n, a in stored.items() if not_finite(a[row]) is not None), None)
+            if bad is not None:
+                raise DamagedFile(f"member {index} of {self.folder} holds NaN or infinity in {bad}")
+        return {name: stored[name] for name in names}
 
     def _rows(self, indices: Sequence[int]) -> Iterator[tuple[int, Any]]:
         """Which rows of which shards hold these members: a slice where they are neighbours."""
@@ -186,30 +209,30 @@ class Zoo:
         if name not in self.manifest.shapes:
             raise InputError(f"this zoo has no array {path!r}; it has {list(self.paths)[:6]} ...")
         file = self.folder / self.manifest.shards[shard].file
-        found, offset = self._headers[shard]
-        tensor = found[name]
+        layout = self._headers[shard]
+        tensor = layout.tensors[name]
         dtype = tensors.DTYPES[tensor.kind]
-        return np.memmap(file, dtype, "r", offset + tensor.start, tensor.shape)
+        return np.memmap(file, dtype, "r", layout.start + tensor.start, tensor.shape)
 
     @cached_property
     def _headers(self) -> "_Headers":
-        return _Headers([self.folder / shard.file for shard in self.manifest.shards])
+        return _Headers(self.folder, self.manifest)
 
 
 class _Headers(dict):
     """The headers of shards, each read when first needed."""
 
-    def __init__(self, files: list[Path]):
+    def __init__(self, folder: Path, manifest: Manifest):
         super().__init__()
-        self._files = files
+        self._folder, self._manifest = folder, manifest
 
-    def __missing__(self, shard: int):
-        path = self._files[shard]
-        with open(path, "rb") as file:
-            head = file.read(8)
-            length = int.from_bytes(head, "little")
-            head += file.read(min(length, tensors.LONGEST_HEADER))
-        self[shard] = tensors.read_header(head, os.path.getsize(path), str(path))
+    def __missing__(self, shard: int) -> tensors.Layout:
+        path = self._folder / self._manifest.shards[shard].file
+        expected = self._manifest.header(self._manifest.shards[shard].members)[0]
+        with open_regular(path) as file, damage(path):
+            if file.read(len(expected)) != expected:
+                raise DamagedFile(f"{path} has another header than was written; restore it")
+            self[shard] = tensors.check_layout(expected, os.fstat(file.fileno()).st_size, str(path))
         return self[shard]
 
 
@@ -230,8 +253,8 @@ class _Arrays(Mapping):
 def _kept(zoo: Zoo, function, folder, start: int, problem) -> dict[str, np.ndarray]:
     path = None if folder is None else Path(folder) / f"batch-{start:06d}.safetensors"
     if path is not None and path.exists():
-        arrays, metadata = load_arrays(path)
-        if metadata["members"] != list(zoo.chosen):
+        arrays, metadata = load_arrays(path, finite=False)
+        if metadata.get("members") != list(zoo.chosen):
             raise InputError(f"{folder} holds results of other members; choose another folder")
         return arrays
     result = {k: np.asarray(v) for k, v in function(zoo.population(problem=problem)).items()}

@@ -1,6 +1,5 @@
 """A zoo trained here: batches of seeds, each one `fit` of a deep ensemble, resumable."""
 
-import dataclasses
 import shutil
 import warnings
 from collections.abc import Callable
@@ -13,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from credax.data.dataset import Dataset, Split
+from credax.data.rows import fingerprint
 from credax.errors import InputError
 from credax.files import tree_names
 from credax.methods.deep_ensemble import DeepEnsemble
@@ -20,7 +20,7 @@ from credax.network import Variables
 from credax.posterior import Population
 from credax.problem import Problem
 from credax.training import MemberDiverged, Training, fit
-from credax.training.describe import fingerprint
+from credax.training.describe import FREE, describe_training
 from credax.zoo.manifest import Manifest, Storage
 from credax.zoo.reader import Zoo
 from credax.zoo.writer import ZooWriter
@@ -77,7 +77,7 @@ def train_zoo(
     if training.strategy == "auto":
         training = training.replace(strategy="vmap")
     folder = Path(folder)
-    settings = {k: v for k, v in dataclasses.asdict(training).items() if k != "checkpoint_every"}
+    settings = {k: v for k, v in describe_training(training).items() if k not in FREE}
     settled = problem.with_units(data.train.inputs, data.train.targets)
     manifest = Manifest.of(
         settled,

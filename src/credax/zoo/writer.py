@@ -12,7 +12,6 @@ import numpy as np
 
 from credax.errors import InputError
 from credax.files import write_atomic
-from credax.zoo import tensors
 from credax.zoo.manifest import (
     JOURNAL,
     LARGEST_HALF,
@@ -116,11 +115,6 @@ class ZooWriter:
     def _name(self) -> str:
         return f"shard-{self._number:05d}.safetensors"
 
-    def _header(self, members: int) -> tuple[bytes, int]:
-        dtype = self.manifest.dtype
-        shapes = {n: (dtype, (members, *shape)) for n, shape in self.manifest.shapes.items()}
-        return tensors.layout(shapes)
-
     def _open(self) -> None:
         try:
             found = Manifest.read(self.folder)
@@ -137,7 +131,7 @@ class ZooWriter:
         self.records = read_journal(self.folder)
         self._adopt()
         closed = sum(shard.members for shard in self.manifest.shards)
-        header, size = self._header(found.shard_members)
+        header, size = self.manifest.header(found.shard_members)
         whole = self._part.exists() and self._part.stat().st_size == len(header) + size
         if not whole:  # records without their numbers: those members are made again
             self.records = self.records[:closed]
@@ -156,7 +150,7 @@ class ZooWriter:
     def _open_shard(self) -> None:
         if self._arrays:
             return
-        header, size = self._header(self.manifest.shard_members)
+        header, size = self.manifest.header(self.manifest.shard_members)
         if not self._part.exists():
             with open(self._part, "wb") as file:
                 file.write(header)
@@ -174,7 +168,7 @@ class ZooWriter:
         if members < self.manifest.shard_members:
             part = part.with_suffix(".closing")
             with open(part, "wb") as file:
-                file.write(self._header(members)[0])
+                file.write(self.manifest.header(members)[0])
                 for array in self._arrays.values():
                     for row in range(members):
                         file.write(np.ascontiguousarray(array[row]).tobytes())

@@ -1,0 +1,157 @@
+"""What a report shows of a run: predictions, metrics, history and cost on the rows at hand."""
+
+from datetime import datetime
+from typing import Any
+
+import jax
+import numpy as np
+
+from credax import __version__
+from credax.cli.config import COMMAND, Judging
+from credax.cli.job import parameters
+from credax.cli.judge import Judge
+from credax.cli.saved import Rows
+from credax.data import Dataset, Split
+from credax.errors import InputError
+from credax.experiments.saliency import input_gradients
+from credax.files import read_json, write_json
+from credax.metrics import evaluate
+from credax.posterior import Population, Posterior
+from credax.prediction import Prediction
+from credax.report import distinguish
+from credax.report.pictures import is_images
+from credax.report.result import Comparison, Facts, Result, title_of
+from credax.runs import SavedRun
+
+FILE = "test.json"
+_PICTURES = 4
+
+
+def result_of(
+    run: SavedRun,
+    rows: Rows,
+    posterior: Posterior | None = None,
+    judge: Judge | None = None,
+    progress: bool | None = False,
+) -> Result:
+    """Predictions, metrics, history and cost on test rows, and what the judge found."""
+    posterior = posterior or run.posterior()
+    judge = judge or Judge(Judging(), rows.dataset)
+    test = rows.dataset.test
+    prediction: Prediction = jax.tree.map(np.asarray, posterior.predict(test.x))
+    history, ending = run.folder.history(), run.folder.ending or {}
+    judgement = judge.judge(
+        posterior, prediction, run.folder.path, progress, run.config["method"].get("modes")
+    )
+    return Result(
+        method=run.method.title,
+        seed=run.seed,
+        metrics={**_metrics(run, rows, prediction), **judgement.values},
+        prediction=prediction,
+        y=np.asarray(test.y),
+        history=[line for line in history if "event" not in line],
+        cost=_cost(run, prediction, ending),
+        config=run.config,
+        notes=(
+            *([rows.note] if rows.note else []),
+            *(
+                f"member {m} was left out: its loss became non-finite at epoch {epoch:.1f}"
+                for m, epoch in ending.get("excluded", {}).items()
+            ),
+            *judgement.notes,
+        ),
+        judgement=judgement,
+        gradients=_gradients(posterior, test),
+    )
+
+
+def _metrics(run: SavedRun, rows: Rows, prediction: Prediction) -> dict[str, float]:
+    """On all test rows. They are kept, for a report without the data; a sample has only those."""
+    path = run.folder.path / FILE
+    found = run.about.rows.get("test", {}).get("digest")
+    if not rows.whole and rows.note and path.exists():
+        kept = read_json(path)
+        if isinstance(kept, dict) and kept.get("digest") == found:
+            return dict(kept["metrics"])
+    values = evaluate(prediction, rows.dataset.test.y)
+    if rows.whole and found is not None and not path.exists():
+        write_json(path, {"digest": found, "metrics": values})
+    return values
+
+
+def _cost(run: SavedRun, prediction: Prediction, ending: dict[str, Any]) -> dict[str, Any]:
+    about = run.about
+    return {
+        "network": network_name(run.config),
+        "members": prediction.num_members,
+        "parameters": parameters(run.problem, about.input_shape, about.input_dtype),
+        "epochs": run.config["training"]["epochs"],
+        "training_seconds": ending.get("seconds"),
+        "compile_seconds": ending.get("compile_seconds"),
+        "peak_memory_bytes": ending.get("peak_memory_bytes"),
+    }
+
+
+def network_name(config: dict[str, Any]) -> str:
+    """What a table calls the network."""
+    if "task" in config:
+        return config["task"]["network"]
+    network = config["problem"]["network"]
+    return (
+        network.get("type", "a function").split(".")[-1] if isinstance(network, dict) else network
+    )
+
+
+def _gradients(posterior: Posterior, test: Split) -> np.ndarray | None:
+    """Members' input gradients at the first test pictures; None where inputs are no pictures."""
+    if not isinstance(posterior, Population) or not is_images(test.x):
+        return None
+    rows = test[slice(0, _PICTURES)]
+    found = input_gradients(posterior, rows.x, rows.y)
+    return found.reshape(len(found), *rows.x.shape)
+
+
+def comparison_of(runs: list[SavedRun], dataset: Dataset, results: list[Result]) -> Comparison:
+    """What a page is about: results told apart, the data, and where they come from."""
+    results = distinguish(results)
+    return Comparison(
+        title=title_of(list(dict.fromkeys(result.method for result in results))),
+        data=dataset.name,
+        task=dataset.task,
+        results=results,
+        class_names=dataset.class_names,
+        inputs=dataset.test.x,
+        facts=_facts(runs),
+    )
+
+
+def _facts(runs: list[SavedRun]) -> Facts:
+    about = runs[0].about
+    commands = {run.config.get("command") or "" for run in runs}
+    names = about.class_names or tuple(map(str, range(len(about.classes.get("train", ())))))
+    return Facts(
+        date=max(_ended(run) for run in runs),
+        version=", ".join(sorted({run.config.get("credax", __version__) for run in runs})),
+        command=commands.pop() if len(commands) == 1 else " ".join(COMMAND),
+        rows={name: rows["count"] for name, rows in about.rows.items()},
+        classes={n: dict(zip(names, c, strict=True)) for n, c in about.classes.items()},
+        feature_names=about.feature_names,
+        target_names=about.target_names,
+    )
+
+
+def _ended(run: SavedRun) -> str:
+    """When the run ended; older ones are dated by their file."""
+    written = run.folder.members.stat().st_mtime
+    date = datetime.fromtimestamp(written).astimezone().isoformat(timespec="minutes")
+    return (run.folder.ending or {}).get("date", date)
+
+
+def same_data(runs: list[SavedRun]) -> None:
+    """Raise one sentence if runs were tested on different rows: their numbers do not compare."""
+    digests = {run.about.rows.get("test", {}).get("digest") for run in runs}
+    if len(digests) > 1:
+        names = ", ".join(sorted({run.about.name for run in runs}))
+        raise InputError(
+            f"the runs were tested on different rows ({names}); report one set at a time"
+        )
