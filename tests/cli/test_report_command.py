@@ -23,6 +23,7 @@ def test_two_variants_of_one_method_are_told_apart(runs, tmp_path):
     text = page.read_text()
     assert "<h1>SWAG (rank 2) against SWAG (rank 3)</h1>" in text
     assert "With one seed per method no standard error is known" in text
+    assert f"<code>credax report {runs / 'one'} {runs / 'two'} --out {page}</code>" in text
 
 
 def test_one_run_twice_is_refused_in_one_sentence(runs, tmp_path, capsys):
@@ -38,7 +39,7 @@ def test_the_page_names_its_command_rows_and_date(runs, tmp_path):
     assert main(["report", str(runs / "one"), "--out", str(page)]) == 0
     text = page.read_text()
     header = text[text.index("<header>") : text.index("</header>")]
-    assert "credax fit swag" in header  # the command that made the run
+    assert "credax fit swag --data toy/two-moons --epochs 8" in header
     assert re.search(r"[\d\u202f]+ training, [\d\u202f]+ test", header)
     assert re.search(r"\d{4}-\d\d-\d\d \d\d:\d\d", header)
     assert "1 seed (seed 0)" in header

@@ -21,7 +21,7 @@ COST |= {"parameters": 123456, "network": "mlp"}
 FACTS = Facts(
     date="2026-11-16T18:00+00:00",
     version="0.1.0",
-    command="credax compare --data " + "a-long-name-" * 12 + "data.csv --methods single,ensemble",
+    command=f"credax compare --data {'x' * 300}.csv --methods single,ensemble",
     rows={"train": 1000, "validation": 100, "test": 40},
     classes={"train": {"cat": 500, "dog": 500}, "test": {"cat": 20, "dog": 20}},
     feature_names=("age", "blood pressure", "body mass index", "cholesterol"),
@@ -72,7 +72,7 @@ def images():
 def table():
     inputs = np.random.default_rng(0).normal(size=(40, 4))
     results = [class_result("Deep ensemble", 0, cost=COST, history=history())]
-    return Comparison("Table", "own.csv", "classification", results, (), inputs, FACTS)
+    return Comparison("Table" * 40, "own.csv", "classification", results, (), inputs, FACTS)
 
 
 def numbers():

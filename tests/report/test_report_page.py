@@ -72,7 +72,7 @@ def classification(**fields):
             members,
             history=history(members=members),
             cost=cost,
-            config={"method": method, "seed": seed, "rate": 0.125},
+            config={"method": method, "seed": seed, "rate": 0.125, "command": f"fit {seed}"},
             notes=("member 3 was excluded",) if seed == 1 else (),
         )
         for method, members in (("single", 1), ("deep-ensemble", 3))

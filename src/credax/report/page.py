@@ -157,8 +157,9 @@ def config_section(comparison: Comparison) -> Markup | None:
     seen: dict[tuple[str, str], list[Result]] = {}
     for result in comparison.results:
         if result.config:
-            # The key is made from the seed.
-            shared = {k: v for k, v in result.config.items() if k not in ("seed", "key")}
+            # The key is made from the seed, and the command names it.
+            own = ("seed", "key", "command")
+            shared = {k: v for k, v in result.config.items() if k not in own}
             seen.setdefault((result.method, _json(shared)), []).append(result)
     if not seen:
         return None
