@@ -66,3 +66,5 @@ html_show_sphinx = False
 if find_spec("latex2mathml"):
     extensions.append("mathml")
     html_math_renderer = "mathml"
+# Progress lines of a training are for logs, not for pages.
+nb_output_stderr = "remove"

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from credax.errors import InputError
@@ -94,7 +95,7 @@ def type_name(kind: type) -> str:
 
 
 def _array(value: Any) -> dict[str, Any]:
-    if jax.dtypes.issubdtype(value.dtype, jax.dtypes.prng_key):
+    if jnp.issubdtype(value.dtype, jax.dtypes.prng_key):
         data = np.asarray(jax.random.key_data(value)).tolist()
         return {"key": str(jax.random.key_impl(value)), "data": data}
     array = np.ascontiguousarray(value)
@@ -132,7 +133,7 @@ def _record(value: Any, where: str, seen: tuple[int, ...]) -> dict[str, Any]:
         return head | {n: describe(v, f"{where}.{n}", seen) for n, v in own.items()}
     except InputError:
         if isinstance(getattr(value, "name", None), str):
-            return {"type": head["type"], "name": value.name}
+            return {"type": head["type"], "name": getattr(value, "name")}  # noqa: B009
         raise
 
 

@@ -3,6 +3,7 @@
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Key
 
@@ -11,7 +12,7 @@ from credax.errors import InputError
 IMPLEMENTATION = "threefry2x32"
 
 
-def as_key(key: Any) -> Key[Array, ""]:
+def as_key(key: Any) -> Any:
     """A seed, a typed key, or two raw words as a typed key; other kinds are refused.
 
     With the generators ``rbg`` and ``unsafe_rbg`` a member's numbers would depend on how many
@@ -23,7 +24,7 @@ def as_key(key: Any) -> Key[Array, ""]:
     if isinstance(key, int | np.integer) and not isinstance(key, bool):
         return jax.random.key(int(key), impl=IMPLEMENTATION)
     dtype, shape = getattr(key, "dtype", None), np.shape(key)
-    if dtype is not None and jax.dtypes.issubdtype(dtype, jax.dtypes.prng_key):
+    if dtype is not None and jnp.issubdtype(dtype, jax.dtypes.prng_key):
         kind = str(jax.random.key_impl(key))
         if kind == IMPLEMENTATION and shape == ():
             return key
@@ -40,4 +41,4 @@ def as_key(key: Any) -> Key[Array, ""]:
 
 def wrap(words: Any) -> Key[Array, "..."]:
     """Keys from their stored words, whatever the process's default generator is."""
-    return jax.random.wrap_key_data(jax.numpy.asarray(words), impl=IMPLEMENTATION)
+    return jax.random.wrap_key_data(jnp.asarray(words), impl=IMPLEMENTATION)

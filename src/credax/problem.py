@@ -80,9 +80,9 @@ class Problem(eqx.Module):
             is_leaf=lambda leaf: leaf is None,
         )
 
-    def with_stored_units(self, **units: dict[str, list] | None) -> "Problem":
+    def with_stored_units(self, **units: dict[str, Any] | None) -> "Problem":
         """The problem in the units of a file; units of its own must be the same ones."""
-        stored = {name: unit and Standardise(**unit) for name, unit in units.items()}
+        stored = {name: None if u is None else Standardise(**u) for name, u in units.items()}
         for name, unit in stored.items():
             own = getattr(self, name)
             if own is not None and not (unit is not None and own.same_as(unit)):

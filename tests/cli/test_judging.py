@@ -41,7 +41,7 @@ def test_every_question_has_its_numbers_and_its_section(judged):
         assert 0.8 < values[method, "calibrated/aps/set_coverage"] <= 1
         assert values[method, "calibrated/temperature/accuracy"] > 0.5
     page = (judged / "report.html").read_text()
-    for name in ("severity", "strange", "calibrated", "sets", "confusion"):
+    for name in ("severity", "ood", "calibrated", "sets", "confusion"):
         assert f'<section id="{name}"' in page, name
 
 

@@ -104,7 +104,7 @@ def test_the_page_answers_every_question():
     images = np.random.default_rng(0).integers(0, 256, (40, 5, 4, 3), np.uint8)
     text = page(Comparison("t", "own", "classification", results, inputs=images))
     for name in (
-        *("calibrated", "sets", "confusion", "strange", "severity", "repulsion"),
+        *("calibrated", "sets", "confusion", "ood", "severity", "repulsion"),
         "saliency",
     ):
         part = text[text.index(f'<section id="{name}"') :].partition("</section>")[0]
@@ -117,5 +117,5 @@ def test_the_page_answers_every_question():
 
 def test_nothing_asked_draws_nothing():
     text = page(Comparison("t", "own", "classification", [class_result("a", 0)]))
-    for name in ("calibrated", "sets", "strange", "severity", "repulsion", "saliency"):
+    for name in ("calibrated", "sets", "ood", "severity", "repulsion", "saliency"):
         assert f'<section id="{name}"' not in text

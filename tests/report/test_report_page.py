@@ -97,7 +97,7 @@ def test_classification_page(tmp_path):
         assert phrase in words
     assert '"rate": 0.125' in words
     assert "compile time" not in words
-    assert "one member cannot disagree" in words
+    assert "one member has no epistemic part" in words
     # Every figure's numbers follow in a table that opens on demand.
     for part in ("reliability", "risk-coverage", "epistemic", "training", "pictures"):
         section = text[text.index(f'<section id="{part}"') :].partition("</section>")[0]
@@ -214,4 +214,4 @@ def test_settings_are_listed_once_for_seeds_that_share_them():
     text = page(classification())
     section = text[text.index('<section id="configuration"') :]
     assert section.count("<details>") == 2
-    assert "single, seeds 0, 1" in section
+    assert "single, 2 seeds (0, 1)" in section

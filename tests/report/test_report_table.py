@@ -5,12 +5,15 @@ import io
 import json
 import math
 
+import numpy as np
 import pytest
 from report_cases import bare, class_result
 from rich.console import Console
+from scipy import stats
 
 from credax.errors import InputError
 from credax.report import Comparison, Result, print_rich, summarise, write_csv, write_json
+from credax.report.difference import differ
 
 
 def best(values, metric="nll"):
@@ -25,13 +28,23 @@ def test_mean_and_standard_error_by_hand():
     assert cell.seeds == (0, 1, 2)
 
 
-def test_best_needs_more_than_the_combined_error():
-    # Errors of both are 1, so the combined one is √2.
+def test_best_needs_a_t_test_over_seeds():
+    # Errors of both are 1, so the combined one is √2; two seeds each need 4.3027 of it: 6.085.
     spread = [-1.0, 1.0]
     low = [10 + s for s in spread]
-    assert best({"a": low, "b": [11.5 + s for s in spread]}) == ["a"]
-    assert best({"a": low, "b": [11.4 + s for s in spread]}) == []
-    assert best({"b": [11.5 + s for s in spread], "a": low}) == ["a"]
+    assert best({"a": low, "b": [16.1 + s for s in spread]}) == ["a"]
+    assert best({"a": low, "b": [16.0 + s for s in spread]}) == []
+    assert best({"b": [16.1 + s for s in spread], "a": low}) == ["a"]
+
+
+def test_the_t_test_is_scipys():
+    rng = np.random.default_rng(0)
+    for count in (2, 3, 5):
+        for gap in np.linspace(0, 6, 13):
+            one, other = rng.normal(size=count), gap + rng.normal(size=count)
+            cells = summarise(bare({"a": one.tolist(), "b": other.tolist()})).cells
+            clear = stats.ttest_ind(one, other).pvalue < 0.05
+            assert differ(cells[0][0], cells[1][0]) == clear
 
 
 def test_best_follows_the_direction():

@@ -36,10 +36,9 @@ def compare(config: Compare) -> None:
 
     from credax.cli.job import Job
     from credax.cli.plan import plan
-    from credax.cli.results import result_of
+    from credax.cli.results import comparison_of, result_of
     from credax.cli.saved import Rows, saved_run
-    from credax.report import Comparison, print_rich, summarise, write_csv, write_html, write_json
-    from credax.report.result import title_of
+    from credax.report import print_rich, summarise, write_csv, write_html, write_json
 
     records = [_record(name, config.members) for name in config.methods]
     job = Job.of(config.task)
@@ -58,21 +57,14 @@ def compare(config: Compare) -> None:
         return
     quiet = config.output.quiet or config.output.json
     console = Console(stderr=True, quiet=quiet)
-    results = []
+    runs, results, rows = [], [], Rows(job.dataset, True)
     for number, (fit, folder) in enumerate(fits, 1):
         console.print(f"{fit.method.title}, seed {fit.seed}  ({number} of {len(fits)})")
         progress = False if quiet else None
         posterior = job.train(fit, folder, progress)
-        rows = Rows(job.dataset, True)
-        results.append(result_of(saved_run(folder), rows, posterior, judge, progress))
-    comparison = Comparison(
-        title=title_of([record.title for record in records]),
-        data=job.dataset.name,
-        task=job.dataset.task,
-        results=results,
-        class_names=job.dataset.class_names,
-        inputs=job.dataset.test.x,
-    )
+        runs.append(saved_run(folder))
+        results.append(result_of(runs[-1], rows, posterior, judge, progress))
+    comparison = comparison_of(runs, rows.dataset, results)
     table = summarise(comparison)
     write_csv(table, root / "results.csv")
     write_json(table, root / "results.json")
@@ -89,7 +81,7 @@ def more_tables(table: Any) -> list[Any]:
     """What is printed below the main table: one table a question that was asked."""
     parts = {
         "under corruption": table.part("shift/pooled/"),
-        "told from other data": table.part("ood/"),
+        "OOD detection": table.part("ood/"),
         "after calibration": table.part("calibrated/"),
         "weights against the reference, in tenths of MMD²": table.part("weights/"),
     }

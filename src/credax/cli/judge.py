@@ -114,7 +114,7 @@ class Judge:
         if self.reference is not None and prediction.num_members > 1:
             distance = against_reference(posterior, self.reference, runs=runs)
             found |= {f"weights/{name}": value for name, value in distance.items()}
-        calibrated, sets, notes = self._calibrated(posterior, prediction, folder)
+        calibrated, sets, levels, notes = self._calibrated(posterior, prediction, folder)
         for name, after in calibrated.items():
             scores = metrics.evaluate(after, y)
             found |= {f"calibrated/{name}/{metric}": v for metric, v in scores.items()}
@@ -129,6 +129,7 @@ class Judge:
             sets,
             shift.get("note", ""),
             notes,
+            levels,
         )
 
     def cells(self) -> Iterator[tuple[Cell, Split]]:
@@ -235,8 +236,8 @@ class Judge:
 
     def _calibrated(
         self, posterior: Posterior, prediction: Prediction, folder: Path | None
-    ) -> tuple[dict, dict, tuple[str, ...]]:
-        """Predictions and sets by calibrator, stored or asked for, and what they warned of."""
+    ) -> tuple[dict, dict, dict[str, float], tuple[str, ...]]:
+        """Predictions, sets and their promise by calibrator, and what the calibrators warned of."""
         fitted = {} if folder is None else stored(folder)
         wanted = [name for name in dict.fromkeys(self.judging.calibrate) if name not in fitted]
         caught = []
@@ -251,7 +252,8 @@ class Judge:
         after = {name: applied(map_, prediction) for name, map_ in fitted.items()}
         calibrated = {n: p for n, p in after.items() if isinstance(p, type(prediction))}
         sets = {n: p for n, p in after.items() if n not in calibrated}
-        return calibrated, sets, tuple(str(warning.message) for warning in caught)
+        levels = {n: 1 - float(fitted[n].score.alpha) for n in sets}
+        return calibrated, sets, levels, tuple(str(warning.message) for warning in caught)
 
 
 def read_shift(file: Path) -> dict[str, Any]:

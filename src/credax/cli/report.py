@@ -27,23 +27,14 @@ def run(arguments: list[str]) -> None:
     config = read_arguments(Report, arguments, "credax report")
     if not config.runs:
         raise InputError("runs is empty; name at least one run folder (see: credax list runs)")
-    from credax.cli.results import result_of, same_data
+    from credax.cli.results import comparison_of, result_of, same_data
     from credax.cli.saved import rows_to_show, saved_run
-    from credax.report import Comparison, write_html
-    from credax.report.result import title_of
+    from credax.report import write_html
 
     saved = [saved_run(path, config.problem) for path in config.runs]
     same_data(saved)
     rows = [rows_to_show(run) for run in saved]
-    dataset = rows[0].dataset
-    comparison = Comparison(
-        title=title_of(list(dict.fromkeys(run.method.title for run in saved))),
-        data=dataset.name,
-        task=dataset.task,
-        results=[result_of(run, own) for run, own in zip(saved, rows, strict=True)],
-        class_names=dataset.class_names,
-        inputs=dataset.test.x,
-    )
+    results = [result_of(run, own) for run, own in zip(saved, rows, strict=True)]
     path = Path(config.out or Path(config.runs[0]) / "report.html")
-    write_html(comparison, path)
+    write_html(comparison_of(saved, rows[0].dataset, results), path)
     print(f"report: {path}")

@@ -1,23 +1,26 @@
 """What a report shows of a run: predictions, metrics, history and cost on the rows at hand."""
 
+from datetime import datetime
 from typing import Any
 
 import jax
 import numpy as np
 
-from credax.cli.config import Judging
+from credax import __version__
+from credax.cli.config import COMMAND, Judging
 from credax.cli.job import parameters
 from credax.cli.judge import Judge
 from credax.cli.saved import Rows
-from credax.data import Split
+from credax.data import Dataset, Split
 from credax.errors import InputError
 from credax.experiments.saliency import input_gradients
 from credax.files import read_json, write_json
 from credax.metrics import evaluate
 from credax.posterior import Population, Posterior
 from credax.prediction import Prediction
+from credax.report import distinguish
 from credax.report.pictures import is_images
-from credax.report.result import Result
+from credax.report.result import Comparison, Facts, Result, title_of
 from credax.runs import SavedRun
 
 FILE = "test.json"
@@ -106,6 +109,42 @@ def _gradients(posterior: Posterior, test: Split) -> np.ndarray | None:
     rows = test[slice(0, _PICTURES)]
     found = input_gradients(posterior, rows.x, rows.y)
     return found.reshape(len(found), *rows.x.shape)
+
+
+def comparison_of(runs: list[SavedRun], dataset: Dataset, results: list[Result]) -> Comparison:
+    """What a page is about: results told apart, the data, and where they come from."""
+    results = distinguish(results)
+    return Comparison(
+        title=title_of(list(dict.fromkeys(result.method for result in results))),
+        data=dataset.name,
+        task=dataset.task,
+        results=results,
+        class_names=dataset.class_names,
+        inputs=dataset.test.x,
+        facts=_facts(runs),
+    )
+
+
+def _facts(runs: list[SavedRun]) -> Facts:
+    about = runs[0].about
+    commands = {run.config.get("command") or "" for run in runs}
+    names = about.class_names or tuple(map(str, range(len(about.classes.get("train", ())))))
+    return Facts(
+        date=max(_ended(run) for run in runs),
+        version=", ".join(sorted({run.config.get("credax", __version__) for run in runs})),
+        command=commands.pop() if len(commands) == 1 else " ".join(COMMAND),
+        rows={name: rows["count"] for name, rows in about.rows.items()},
+        classes={n: dict(zip(names, c, strict=True)) for n, c in about.classes.items()},
+        feature_names=about.feature_names,
+        target_names=about.target_names,
+    )
+
+
+def _ended(run: SavedRun) -> str:
+    """When the run ended; older ones are dated by their file."""
+    written = run.folder.members.stat().st_mtime
+    date = datetime.fromtimestamp(written).astimezone().isoformat(timespec="minutes")
+    return (run.folder.ending or {}).get("date", date)
 
 
 def same_data(runs: list[SavedRun]) -> None:

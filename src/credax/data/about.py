@@ -74,7 +74,8 @@ class About:
         names = {f.name for f in dataclasses.fields(cls)}
         check_settings(cls, {n: v for n, v in content.items() if n in names}, where)
         tuples = {"input_shape", "class_names", "feature_names", "target_names"}
-        return cls(**{n: tuple(v) if n in tuples else v for n, v in content.items() if n in names})
+        known: Any = {n: tuple(v) if n in tuples else v for n, v in content.items() if n in names}
+        return cls(**known)
 
     def difference(self, data: Dataset, splits: tuple[str, ...] = SPLITS) -> str | None:
         """In words, what of these splits is no longer as it was; None where all is."""

@@ -23,7 +23,7 @@ def fingerprint(split: Split, most: int = WHOLE_BYTES) -> dict[str, Any]:
         rows = np.linspace(0, len(split) - 1, 4096).astype(int)
     digest = hashlib.blake2b(digest_size=16)
     for array in (split.x, split.y):
-        digest.update(np.ascontiguousarray(array[rows]))
+        digest.update(np.ascontiguousarray(array[rows]).data)
     return {
         "count": len(split),
         "shape": list(split.x.shape[1:]),

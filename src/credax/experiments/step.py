@@ -31,7 +31,7 @@ def first_step(bench: Bench, arm: Arm, training: Training) -> dict[str, Any]:
     carry = initialise(program, Rows(train.x[:1], narrow(train.y[:1])))
     before = jax.tree.map(np.asarray, program.members(carry.states).params)
     rows = jax.device_put(Rows(np.asarray(train.x), narrow(train.y)))
-    carry = advance((program, rows, jnp.int32(0), jnp.int32(1)), carry)
+    carry = advance((program, rows, jnp.int32(0), jnp.int32(1), None), carry)
     after = jax.tree.map(np.asarray, program.members(carry.states).params)
     change = jax.tree.map(lambda a, b: float(np.abs(a - b).max()), before, after)
     return {

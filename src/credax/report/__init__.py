@@ -1,8 +1,10 @@
 """What a comparison found: tables for the terminal and for machines, and one page for people."""
 
+from credax.report.labels import distinguish as distinguish
 from credax.report.page import page as page
 from credax.report.page import write_html as write_html
 from credax.report.result import Comparison as Comparison
+from credax.report.result import Facts as Facts
 from credax.report.result import Result as Result
 from credax.report.table import Cell as Cell
 from credax.report.table import Column as Column

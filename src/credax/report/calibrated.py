@@ -12,6 +12,8 @@ from credax.report.parts import key, key_line, numbers, panel, panels, plain_tab
 from credax.report.result import Comparison, Result
 from credax.report.svg import Axis, Frame, drawing
 
+_PROMISED = ("set_coverage", "interval_coverage")
+
 
 def calibrated_section(comparison: Comparison) -> Markup | None:
     """Scores before and after every calibrator, with smooth reliability curves of both."""
@@ -28,12 +30,13 @@ def calibrated_section(comparison: Comparison) -> Markup | None:
     classes = comparison.task == "classification"
     return section(
         "calibrated",
-        "What does calibration mend?",
-        "A calibrator was fitted on validation rows and applied to the test rows. Better is lower "
-        "for the NLL and the calibration error; the accuracy is hardly touched. Mean over seeds.",
+        "What does post-hoc calibration change?",
+        "Post-hoc calibration: a calibrator was fitted on validation rows and applied to the test "
+        "rows. Lower NLL and ECE are better; the accuracy should hardly change. Mean over seeds.",
         plain_table(
             ["method and calibrator", *[metrics.get(n).label for n in shown]],
             [row for m, name, results in found for row in _rows(m, name, results, shown)],
+            "scores before and after calibration",
         ),
         _curves(found) if classes else None,
     )
@@ -60,17 +63,18 @@ def sets_section(comparison: Comparison) -> Markup | None:
     ]
     return section(
         "sets",
-        "How large are the sets that keep a promise?",
-        "A conformal calibrator answers with a set of classes, or an interval, that holds the "
-        "truth as often as promised, whatever the network. The smaller the sets, the more the "
-        "network knows. Rows of all seeds together.",
+        "How large are the conformal prediction sets?",
+        "Conformal prediction gives a set of classes, or an interval, that covers the truth with "
+        "the promised probability for rows exchangeable with the calibration rows. The smaller the "
+        "sets, the more informative they are. Rows of all seeds together.",
         panels(figures) if figures else None,
         plain_table(
             ["method and calibrator", *[_label(c) for c in columns]],
             [
-                [f"{m}, {name}", *[_mean(results, f"calibrated/{name}/{c}") for c in columns]]
+                [f"{m}, {name}", *[_beside_promise(results, name, c) for c in columns]]
                 for m, name, results in found
             ],
+            "coverage and size of the sets",
         ),
     )
 
@@ -92,6 +96,15 @@ def _mean(results: list[Result], key: str) -> str:
     return fixed(float(np.mean(values))) if values else short(None)
 
 
+def _beside_promise(results: list[Result], name: str, column: str) -> str:
+    """A value, and beside a coverage the level that was promised."""
+    text = _mean(results, f"calibrated/{name}/{column}")
+    level = results[0].judgement.levels.get(name)
+    if level is None or column not in _PROMISED:
+        return text
+    return f"{text} (promised {level:.2f})"
+
+
 def _rows(method: str, name: str, results: list[Result], shown: list[str]) -> list[list[str]]:
     before = [_mean(results, metric) for metric in shown]
     after = [_mean(results, f"calibrated/{name}/{metric}") for metric in shown]
@@ -104,11 +117,11 @@ def _curves(found) -> list[Markup]:
         before = smooth_curve([(r.prediction, r.y) for r in results])
         after = smooth_curve([(r.judgement.calibrated[name], r.y) for r in results])
         frame = Frame(
-            Axis(0, 1, "confidence (probability of the answer)"),
-            Axis(0, 1, "accuracy (share right)"),
+            Axis(0, 1, "confidence (probability of the predicted class)"),
+            Axis(0, 1, "accuracy"),
         )
         picture = drawing(
-            f"Reliability of {method} before and after {name}",
+            f"Reliability diagram of {method} before and after {name}",
             frame.axes(),
             frame.diagonal(),
             frame.line(before.confidence, before.accuracy, 1),

@@ -68,7 +68,7 @@ def smooth_curve(pairs: list[tuple[Any, Any]]) -> metrics.SmoothReliability:
 
 
 def reliability_section(comparison: Comparison) -> Markup | None:
-    """One reliability diagram a method, with the share of predictions in every bin below."""
+    """One reliability diagram per method, with the share of predictions in every bin below."""
     shown = {m: r for m in comparison.methods if (r := comparison.shown(m))}
     if not shown:
         return None
@@ -92,14 +92,14 @@ def reliability_section(comparison: Comparison) -> Markup | None:
     return section(
         "reliability",
         "Can the stated probabilities be believed?",
-        "Predictions are sorted into bins by their confidence. A dot on the dashed line was right "
-        "as often as it said; below the line it promised too much, above it too little. The curve "
-        "needs no bins (smooth ECE), its band is two standard errors. The strip shows what share "
-        "of the predictions each bin holds. Rows of all seeds together.",
+        "Reliability diagrams: accuracy against confidence, in bins of the confidence. A dot below "
+        "the dashed line is overconfident, above it underconfident. The curve has no bins (smooth "
+        "ECE); its band is two standard errors. The strip shows the share of the predictions in "
+        "each bin. Rows of all seeds together.",
         key(
             key_area("bar", "accuracy in a bin"),
-            key_line("gap", "distance from what was said"),
-            key_line("line s2", "smooth, with its band"),
+            key_line("gap", "gap between confidence and accuracy"),
+            key_line("line s2", "smooth curve, two standard errors"),
         ),
         panels(figures),
         numbers(
@@ -133,14 +133,14 @@ def _log_mean(prediction: ClassPrediction):
 def _reliability_drawing(
     method: str, table: Pooled, smooth: metrics.SmoothReliability, tallest: float
 ) -> Markup:
-    unit = Axis(0.0, 1.0, "confidence (probability of the answer)")
-    main = Frame(Axis(0.0, 1.0), Axis(0.0, 1.0, "accuracy (share right)"), bottom=196)
+    unit = Axis(0.0, 1.0, "confidence (probability of the predicted class)")
+    main = Frame(Axis(0.0, 1.0), Axis(0.0, 1.0, "accuracy"), bottom=196)
     share = table.counts / table.counts.sum()
     strip_axis = Axis(0.0, tallest * 1.02, "share of predictions")
     strip = Frame(unit, strip_axis, top=230, bottom=274, tick_counts=(5, 2))
     low, high = np.fmin(table.confidence, table.accuracy), np.fmax(table.confidence, table.accuracy)
     return drawing(
-        f"Reliability of {method}: accuracy against confidence in {len(share)} bins",
+        f"Reliability diagram of {method}: accuracy against confidence in {len(share)} bins",
         main.axes(x_ticks=False),
         main.bars(table.edges, table.accuracy, "bar"),
         main.diagonal(),
@@ -170,7 +170,7 @@ def mean_risk(results: list[Result], coverages: np.ndarray) -> np.ndarray:
 
 
 def risk_coverage_section(comparison: Comparison) -> Markup | None:
-    """Error rate against the share of rows answered, one line a method."""
+    """Error rate against the share of rows answered, one line per method."""
     coverages = np.arange(1, 101) / 100
     curves = {
         index: mean_risk(results, coverages)
@@ -183,19 +183,19 @@ def risk_coverage_section(comparison: Comparison) -> Markup | None:
     highest = np.r_[0.01, *curves.values()]
     frame = chart_frame(
         Axis(0.0, 1.0, "coverage (share of rows answered)"),
-        Axis.around(highest, "risk (share of the answers that are wrong)", zero=True),
+        Axis.around(highest, "risk (error rate of the rows answered)", zero=True),
     )
     figure = chart(
-        "Risk against coverage, one line a method",
+        "Risk against coverage, one line per method",
         frame.axes(),
         [frame.line(coverages, curve, index) for index, curve in curves.items()],
     )
     return section(
         "risk-coverage",
-        "What is gained by answering only when sure?",
-        "The most confident rows are answered first. A lower line means that confidence picks out "
-        "the right answers; at the right end every row is answered and the risk is the error rate. "
-        "Mean over seeds.",
+        "What is gained by answering only when confident?",
+        "Risk-coverage curves (selective prediction): error rate of the most confident rows. "
+        "The lower the curve, the better the confidence ranks the rows; at full coverage the risk "
+        "is the error rate. Mean over seeds.",
         charts([figure], legend(names)),
         numbers(
             "Numbers: risk at ten coverages",
@@ -225,7 +225,7 @@ def disagreement(results: list[Result]) -> Disagreement:
 
 
 def epistemic_section(comparison: Comparison) -> Markup | None:
-    """How the members' disagreement is spread over right and over wrong predictions."""
+    """How the members' disagreement differs between correct and wrong predictions."""
     groups = {m: disagreement(r) for m in comparison.methods if (r := comparison.shown(m))}
     if not any(group.members > 1 for group in groups.values()):
         return None
@@ -238,20 +238,20 @@ def epistemic_section(comparison: Comparison) -> Markup | None:
     frame = Frame(Axis(0.0, float(edges[-1]), "epistemic uncertainty (nats)"), y)
     return section(
         "epistemic",
-        "Do the members disagree where the answer is wrong?",
-        "Epistemic uncertainty is the part of the uncertainty that comes from the members' "
-        "disagreement. It is useful when wrong predictions lie further to the right than right "
-        "ones. Rows of all seeds together.",
-        key(key_area("bar", "right predictions"), key_line("outline", "wrong predictions")),
+        "Do the members disagree where the prediction is wrong?",
+        "Epistemic uncertainty (mutual information between prediction and member) of correct and "
+        "of wrong predictions. It is useful when wrong predictions lie further to the right. Rows "
+        "of all seeds together.",
+        key(key_area("bar", "correct predictions"), key_line("outline", "wrong predictions")),
         panels(
             panel(m, _epistemic_drawing(frame, m, groups[m], edges, pair), _sizes(groups[m]))
             for m, pair in shares.items()
         ),
         numbers(
-            "Numbers: epistemic uncertainty of right and wrong predictions, in nats",
+            "Numbers: epistemic uncertainty of correct and wrong predictions, in nats",
             [
                 "method",
-                "right: rows",
+                "correct: rows",
                 "median",
                 "90th percentile",
                 "wrong: rows",
@@ -264,9 +264,9 @@ def epistemic_section(comparison: Comparison) -> Markup | None:
 
 
 def _epistemic_drawing(frame: Frame, method: str, group: Disagreement, edges, pair) -> Markup:
-    description = f"Epistemic uncertainty of right and wrong predictions of {method}"
+    description = f"Epistemic uncertainty of correct and wrong predictions of {method}"
     if group.members == 1:
-        return drawing(description, frame.axes(), frame.note("one member cannot disagree"))
+        return drawing(description, frame.axes(), frame.note("one member has no epistemic part"))
     return drawing(
         description,
         frame.axes(),
@@ -276,7 +276,7 @@ def _epistemic_drawing(frame: Frame, method: str, group: Disagreement, edges, pa
 
 
 def _sizes(group: Disagreement) -> str:
-    return f"{len(group.right)} right, {len(group.wrong)} wrong"
+    return f"{len(group.right)} correct, {len(group.wrong)} wrong"
 
 
 def _shares(values: np.ndarray, edges: np.ndarray) -> np.ndarray:

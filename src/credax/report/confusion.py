@@ -1,10 +1,10 @@
-"""Which classes the least certain rows are taken for each other's."""
+"""The confusion matrix of the least certain rows."""
 
 import numpy as np
 
 from credax.report.markup import Markup, element
-from credax.report.numbers import fixed
-from credax.report.parts import numbers, panel, panels, section
+from credax.report.numbers import fixed, percent
+from credax.report.parts import key, key_area, numbers, panel, panels, section
 from credax.report.result import Comparison
 from credax.report.rows import ClassRows, class_rows
 from credax.report.svg import drawing
@@ -23,10 +23,11 @@ def confusion_section(comparison: Comparison) -> Markup | None:
     names = [comparison.class_name(k) for k in range(len(next(iter(counts.values()))))]
     return section(
         "confusion",
-        "What do the least certain rows get mixed up with?",
-        f"The {SHARE:.0%} of the test rows with the highest total uncertainty, rows of all seeds "
-        "together: the true class down the side, the predicted class along the top, darker for "
-        "more rows. Off the diagonal are mistakes that the method warned of.",
+        "Which classes are confused when the prediction is uncertain?",
+        f"Confusion matrix of the {percent(SHARE)} of the test rows with the highest predictive "
+        "entropy, rows of all seeds together; the stronger the colour, the more rows. Off the "
+        "diagonal are errors that the uncertainty warned of.",
+        key(key_area("cell right", "correct"), key_area("cell wrong", "errors")),
         panels(
             panel(m, _matrix(m, table, names), f"{int(np.trace(table))} of {table.sum()} right")
             for m, table in counts.items()
@@ -61,41 +62,60 @@ def _pairs(table: np.ndarray) -> list[tuple[int, int]]:
 
 
 def _matrix(method: str, table: np.ndarray, names: list[str]) -> Markup:
-    left, top, side = 78, 62, 210 / len(table)
-    parts = []
+    """True classes down the left side, predicted ones along the top, each axis named there."""
+    longest = max(len(_short(name)) for name in names)
+    left = 30 + 6.5 * longest
+    extent = 296 - left
+    side = extent / len(table)
+    turned = 6.5 * longest > side
+    top = 32 + 5.2 * longest if turned else 40
+    parts = [
+        _text("predicted class", left + extent / 2, 12, "label middle"),
+        _turned("true class", 10, top + extent / 2, -90, "label middle"),
+    ]
     for i, name in enumerate(names):
         middle = (i + 0.5) * side
-        parts.append(_text(name, left - 5, top + middle + 4, "tick end"))
-        turn = f"translate({left + middle + 4:.1f} {top - 5}) rotate(-60)"
-        parts.append(element("text", _short(name), class_="tick", transform=turn))
-        for j in range(len(names)):
-            count = int(table[i, j])
-            if not count:
-                continue
-            shade = f"{0.12 + 0.88 * (count / table.max()) ** 0.5:.2f}"
-            x, y = left + j * side, top + i * side
-            parts.append(
-                element(
-                    "rect",
-                    x=f"{x:.1f}",
-                    y=f"{y:.1f}",
-                    width=f"{side - 1:.1f}",
-                    height=f"{side - 1:.1f}",
-                    class_="cell right" if i == j else "cell wrong",
-                    fill_opacity=shade,
-                )
-            )
-            if side >= 18:
-                parts.append(_text(str(count), x + side / 2, y + side / 2 + 4, "tick middle count"))
-    parts.append(_text("predicted", left, top + 226, "label"))
-    parts.append(_text("true", 2, top - 12, "label"))
-    return drawing(
-        f"True and predicted classes of the rows {method} is least certain of", parts, height=300
+        parts.append(_text(_short(name), left - 6, top + middle + 4, "tick end"))
+        parts.append(
+            _turned(_short(name), left + middle + 4, top - 6, -60, "tick")
+            if turned
+            else _text(_short(name), left + middle, top - 8, "tick middle")
+        )
+        parts += [
+            _square(i, j, int(table[i, j]), table, left, top, side)
+            for j in range(len(names))
+            if table[i, j]
+        ]
+    outline = f"M{left:.1f} {top:.1f}h{extent:.1f}v{extent:.1f}h{-extent:.1f}Z"
+    parts.append(element("path", class_="grid", d=outline))
+    words = f"Confusion matrix of the rows {method} is least certain of"
+    return drawing(words, parts, height=top + extent + 4)
+
+
+def _square(i: int, j: int, count: int, table, left: float, top: float, side: float) -> Markup:
+    x, y = left + j * side, top + i * side
+    # How strong the strongest colour may be so that the count on it can be read is the style's.
+    shade = f"--share: {(count / table.max()) ** 0.5:.3f}"
+    box = element(
+        "rect",
+        x=f"{x + 0.5:.1f}",
+        y=f"{y + 0.5:.1f}",
+        width=f"{side - 1:.1f}",
+        height=f"{side - 1:.1f}",
+        class_="cell right" if i == j else "cell wrong",
+        style=shade,
     )
+    number = _text(str(count), x + side / 2, y + side / 2 + 4, "tick middle count")
+    return element("g", box, number if side >= 16 else None)
+
+
+def _turned(text: str, x: float, y: float, angle: int, class_: str) -> Markup:
+    turn = f"translate({x:.1f} {y:.1f}) rotate({angle})"
+    return element("text", text, class_=class_, transform=turn)
 
 
 def _text(text: str, x: float, y: float, class_: str) -> Markup:
-    return element("text", _short(text), x=f"{x:.1f}", y=f"{y:.1f}", class_=class_)
+    return element("text", text, x=f"{x:.1f}", y=f"{y:.1f}", class_=class_)
 
 
 def _short(name: str) -> str:

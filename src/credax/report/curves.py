@@ -1,4 +1,4 @@
-"""Training curves: loss by epoch, one line a method, the members' range as a band."""
+"""Training curves: loss by epoch, one line per method, the members' range as a band."""
 
 import math
 from collections.abc import Iterable
@@ -53,22 +53,22 @@ def training_section(comparison: Comparison) -> Markup | None:
     if not losses:
         return None
     checks = curves_of(comparison, "validation_nll")
-    figures = [figure_of("training loss (nats a row)", losses)]
-    figures += [figure_of("validation NLL (nats a row)", checks)] if checks else []
+    figures = [figure_of("training loss (nats per row)", losses)]
+    figures += [figure_of("validation NLL (nats per row)", checks)] if checks else []
     names = {index: comparison.methods[index] for index in losses}
     return section(
         "training",
-        "Did training finish?",
-        "Mean over members and seeds; the band is the range over the members of all seeds where it "
-        "was recorded. Losses of different methods may contain different terms, so compare their "
-        "shapes and not their heights.",
+        "Did training converge?",
+        "Training loss and, where there are validation rows, validation NLL per epoch. Mean over "
+        "members and seeds; the band is the range over members. Losses of different methods may "
+        "contain different terms, so compare their shapes and not their values.",
         charts(figures, legend(names)),
         numbers(
-            "Numbers: training loss by epoch",
+            "Numbers: training loss per epoch",
             ["epoch", *names.values()],
             _rows(losses.values()),
         ),
-        numbers("Numbers: validation NLL by epoch", *_checks_table(comparison, checks))
+        numbers("Numbers: validation NLL per epoch", *_checks_table(comparison, checks))
         if checks
         else None,
     )
@@ -84,7 +84,7 @@ def curves_of(comparison: Comparison, name: str, member_name: str = "") -> dict[
 
 
 def figure_of(label: str, curves: dict[int, Curve]) -> Markup:
-    """One line a method against the epoch, logarithmic where the values span much."""
+    """One line per method against the epoch, logarithmic where the values span much."""
     values = np.concatenate([np.r_[c.mean, c.low, c.high] for c in curves.values()])
     values = values[np.isfinite(values)]
     log = values.size > 0 and values.min() > 0 and values.max() / values.min() > _LOG_RATIO
@@ -97,7 +97,7 @@ def figure_of(label: str, curves: dict[int, Curve]) -> Markup:
         frame.band(c.epochs, c.low, c.high, f"s{index % COLOURS}") for index, c in curves.items()
     ]
     lines = [frame.line(c.epochs, c.mean, index) for index, c in curves.items()]
-    return chart(f"{label} by epoch, one line a method", frame.axes(), bands, lines)
+    return chart(f"{label} per epoch, one line per method", frame.axes(), bands, lines)
 
 
 def _checks_table(comparison: Comparison, checks: dict[int, Curve]):

@@ -29,13 +29,13 @@ def distance_section(comparison: Comparison) -> Markup | None:
     (networks, *_) = [r.metrics["weights/reference_networks"] for rs in judged.values() for r in rs]
     return section(
         "distance",
-        "How far are the weights from the reference?",
+        "How far is the weight distribution from the reference?",
         f"Squared maximum mean discrepancy of the weights from those of {short(networks)} networks "
         "trained independently, unbiased, so that it may be below zero; NS is what is left of it "
-        "when scalings and permutations are removed, by unit norms or (balanced) by least mass. In "
-        "brackets a 95 % interval over runs and reference networks; p takes networks as "
-        "exchangeable, which draws of one run are not. Means over seeds.",
-        plain_table(header, rows),
+        "after scaling and permutation symmetries are removed, by unit norms or (balanced) by "
+        "least mass. In brackets a 95 % interval over runs and reference networks; p takes "
+        "networks as exchangeable, which draws of one run are not. Means over seeds.",
+        plain_table(header, rows, "distances"),
     )
 
 

@@ -108,6 +108,25 @@ def short(value: float | None, figures: int = 4) -> str:
     return _minus(f"{value:.{max(figures - 1 - leading, 0)}f}")
 
 
+def compact(value: float, figures: int = 4) -> str:
+    """A number with at most so many significant figures and no zeros at its end.
+
+    >>> compact(0.009), compact(41.0), compact(-1234.56)
+    ('0.009', '41', '−1235')
+    """
+    text = short(value, figures)
+    return text.rstrip("0").rstrip(".") if "." in text and "×" not in text else text
+
+
+def percent(share: float) -> str:
+    """A share in percent.
+
+    >>> percent(0.9), percent(0.975)
+    ('90 %', '97.5 %')
+    """
+    return f"{100 * share:.4g} %"
+
+
 def duration(seconds: float) -> str:
     """Seconds as a person says them.
 

@@ -5,24 +5,24 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from credax.files import write_atomic
 from credax.report import classification, regression
 from credax.report.calibrated import calibrated_section, sets_section
 from credax.report.confusion import confusion_section
+from credax.report.cost import cost_section, seeds_text
 from credax.report.curves import training_section
 from credax.report.distance import distance_section
+from credax.report.doubtful import doubtful_section
 from credax.report.markup import Markup, element
-from credax.report.numbers import MISSING, duration, short, size
-from credax.report.parts import plain_table, scroll, section
+from credax.report.parts import scroll, section
 from credax.report.pictures import pictures_section
+from credax.report.provenance import classes_table, facts_list
 from credax.report.repulsion import repulsion_section, saliency_section
 from credax.report.result import Comparison, Result
-from credax.report.rows import class_rows
 from credax.report.severity import severity_section
 from credax.report.strange import strange_section
-from credax.report.table import Table, summarise
+from credax.report.table import Column, Table, summarise
+from credax.report.verdict import Verdict, verdict
 
 _FIGURES = {
     "classification": (
@@ -39,6 +39,7 @@ _FIGURES = {
         repulsion_section,
         saliency_section,
         pictures_section,
+        doubtful_section,
     ),
     "regression": (
         regression.function_section,
@@ -51,16 +52,8 @@ _FIGURES = {
         distance_section,
         training_section,
         repulsion_section,
+        doubtful_section,
     ),
-}
-_COSTS = {
-    "members": ("members", lambda v: short(v) if v % 1 else str(int(v))),
-    "parameters": ("parameters a member", lambda v: f"{v:,.0f}".replace(",", "\u202f")),
-    "epochs": ("epochs", lambda v: short(v) if v % 1 else str(int(v))),
-    "training_seconds": ("training time", duration),
-    "compile_seconds": ("compile time", duration),
-    "peak_memory_bytes": ("peak memory", size),
-    "network": ("network", str),
 }
 
 
@@ -82,34 +75,32 @@ def page(comparison: Comparison) -> str:
         element("title", comparison.title),
         element("style", Markup(style)),
     )
+    found = verdict(comparison, table)
+    one = len(comparison.methods) == 1
     body = element(
         "main",
-        element("header", element("h1", comparison.title), element("p", _lead(comparison))),
+        element(
+            "header",
+            element("h1", comparison.title),
+            verdict_lines(found) if found is not None else None,
+            facts_list(comparison),
+            classes_table(comparison.facts),
+        ),
         main_table(table.part() or table),
         cost_section(comparison),
-        figures,
+        element("div", figures, class_="figures one" if one else "figures"),
         config_section(comparison),
         element("footer", "Written by credax. This file is complete: no network, no scripts."),
     )
     return "<!DOCTYPE html>\n" + element("html", head, element("body", body), lang="en") + "\n"
 
 
-def _lead(comparison: Comparison) -> str:
-    methods = len(comparison.methods)
-    most = max(len(comparison.of(m)) for m in comparison.methods)
-    rows = next((len(r.y) for r in comparison.results if r.y is not None), None)
-    subject = "one method" if methods == 1 else f"{methods} methods"
-    verb = "shows" if methods == 1 else "compares"
-    on_rows = f", {rows} test rows" if rows is not None else ""
-    seeds = "one seed" if most == 1 else f"{most} seeds"
-    quality = {
-        "classification": "how often the predictions were right",
-        "regression": "how close the predictions came",
-    }
-    return (
-        f"This page {verb} {subject} on {comparison.data} ({comparison.task}{on_rows}), trained "
-        f"from {seeds}{' each' if methods > 1 else ''}. It says {quality[comparison.task]}, how "
-        "far their stated uncertainty can be believed, and what they cost."
+def verdict_lines(found: Verdict) -> Markup:
+    """The verdict in two sentences, and below them the rules that it follows."""
+    return element(
+        "div",
+        element("p", " ".join(found.sentences), class_="verdict"),
+        element("p", " ".join(found.rules), class_="note") if found.rules else None,
     )
 
 
@@ -151,63 +142,14 @@ def _cell(table: Table, row: int, column: int) -> Markup:
     seeds = [] if cell is None else zip(cell.seeds, cell.values, strict=True)
     values = ", ".join(f"seed {seed}: {value:.6g}" for seed, value in seeds)
     spread = element("span", f" ± {error}", class_="error") if error else None
-    return element("td", number, spread, title=values or None)
+    return element("td", number, spread, promised(table.columns[column]), title=values or None)
 
 
-def cost_section(comparison: Comparison) -> Markup:
-    """What was run, what it cost, and what the reader should know about it."""
-    found = (key for r in comparison.results for key, value in r.cost.items() if value is not None)
-    keys = dict.fromkeys(found)
-    ordered = [k for k in _COSTS if k in keys] + [k for k in keys if k not in _COSTS]
-    if "members" not in keys and any(r.prediction is not None for r in comparison.results):
-        ordered.insert(0, "members")
-    header = [
-        "method",
-        "seeds",
-        *[_COSTS[k][0] if k in _COSTS else k.replace("_", " ") for k in ordered],
-    ]
-    rows = []
-    for method in comparison.methods:
-        results = comparison.of(method)
-        seeds = ", ".join(str(r.seed) for r in results)
-        rows.append([method, seeds, *[_cost(results, key) for key in ordered]])
-    notes = [element("li", note) for note in _notes(comparison)]
-    return section(
-        "cost",
-        "What was run, and at what cost",
-        f"Data: {comparison.data}. Times and memory are means over seeds.",
-        plain_table(header, rows),
-        element("ul", notes, class_="notes") if notes else None,
-    )
-
-
-def _cost(results: list[Result], key: str) -> str:
-    values = [r.cost[key] for r in results if r.cost.get(key) is not None]
-    if key == "members" and not values:
-        values = [r.prediction.num_members for r in results if r.prediction is not None]
-    if not values:
-        return MISSING
-    if all(isinstance(v, int | float | np.number) and not isinstance(v, bool) for v in values):
-        mean = float(np.mean(np.asarray(values, float)))
-        return _COSTS[key][1](mean) if key in _COSTS and np.isfinite(mean) else short(mean)
-    return ", ".join(dict.fromkeys(str(v) for v in values))
-
-
-def _notes(comparison: Comparison) -> list[str]:
-    out = []
-    for result in comparison.results:
-        where = f"{result.method}, seed {result.seed}: "
-        out += [where + note for note in result.notes]
-        for rows in class_rows([result] if result.is_shown else []):
-            if rows.clipped:
-                out.append(
-                    f"{where}the label of {rows.clipped} of {len(rows.y)} rows had a probability "
-                    "below the smallest float; the NLL counts that float in its place"
-                )
-        odd = [name for name, value in result.metrics.items() if not np.isfinite(value)]
-        if odd:
-            out.append(f"{where}not finite: {', '.join(odd)}; no mean over seeds is given")
-    return out
+def promised(column: Column) -> Markup | None:
+    """What a coverage was meant to be, to be printed beside it."""
+    if column.target is None:
+        return None
+    return element("span", f" (promised {column.target:.2f})", class_="promised")
 
 
 def config_section(comparison: Comparison) -> Markup | None:
@@ -215,14 +157,14 @@ def config_section(comparison: Comparison) -> Markup | None:
     seen: dict[tuple[str, str], list[Result]] = {}
     for result in comparison.results:
         if result.config:
-            shared = {k: v for k, v in result.config.items() if k != "seed"}
+            # The key is made from the seed.
+            shared = {k: v for k, v in result.config.items() if k not in ("seed", "key")}
             seen.setdefault((result.method, _json(shared)), []).append(result)
     if not seen:
         return None
     blocks = []
     for (method, _), results in seen.items():
-        seeds = ", ".join(str(r.seed) for r in results)
-        summary = f"{method}, seed{'s' if len(results) > 1 else ''} {seeds}"
+        summary = f"{method}, {seeds_text(results)}"
         text = element("pre", element("code", _json(results[0].config)))
         blocks.append(element("details", element("summary", summary), text))
     return section(

@@ -72,11 +72,16 @@ def _key(mark: Markup, text: str) -> Markup:
 def numbers(caption: str, header: Sequence[str], rows: Iterable[Sequence[Any]]) -> Markup:
     """A figure's numbers as a table that opens on demand."""
     return element(
-        "details", element("summary", caption), plain_table(header, rows), class_="numbers"
+        "details",
+        element("summary", caption),
+        plain_table(header, rows, caption.removeprefix("Numbers: ")),
+        class_="numbers",
     )
 
 
-def plain_table(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> Markup:
+def plain_table(
+    header: Sequence[str], rows: Iterable[Sequence[Any]], name: str = "numbers"
+) -> Markup:
     """A table whose first column names its rows; wide ones scroll inside the page."""
     head = element("tr", [element("th", text, scope="col") for text in header])
     body = [
@@ -84,9 +89,11 @@ def plain_table(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> Markup:
         for row in rows
     ]
     table = element("table", element("thead", head), element("tbody", body))
-    return scroll(table, "Table")
+    return scroll(table, name)
 
 
 def scroll(table: Markup, name: str) -> Markup:
     """A box in which a wide table scrolls, also by keyboard."""
-    return element("div", table, class_="scroll", tabindex="0", role="region", aria_label=name)
+    return element(
+        "div", table, class_="scroll", tabindex="0", role="region", aria_label=f"Table: {name}"
+    )

@@ -38,14 +38,14 @@ def pictures_section(comparison: Comparison) -> Markup | None:
     drawn = [_picture(to_pixels(inputs[row.number], low, high), row) for row in rows]
     return section(
         "pictures",
-        "The surest and the least sure",
-        f"Test pictures with the lowest and the highest total uncertainty under {method}, seed "
+        "Which images are most and least certain?",
+        f"Test images with the lowest and the highest predictive entropy under {method}, seed "
         f"{results[0].seed}: the predicted class (✗ where it is wrong), the true class, the "
         "probability of the predicted class and the epistemic uncertainty in nats.",
         _gallery("Most certain", drawn[: len(most)]),
         _gallery("Least certain", drawn[len(most) :]),
         numbers(
-            "Numbers: the same pictures as a table",
+            "Numbers: the same images as a table",
             ["test row", "true class", "predicted class", "probability", "epistemic (nats)"],
             [[r.number, r.true, r.predicted, r.probability, r.epistemic] for r in rows],
         ),

@@ -1,4 +1,4 @@
-"""Figures of real-valued predictions: error bars, coverage of intervals, error against spread."""
+"""Figures of real-valued predictions: error bars, coverage, error against deviation."""
 
 from typing import NamedTuple
 
@@ -57,7 +57,7 @@ def _first_target_of(prediction: GaussianPrediction, rows):
 
 
 def scatter_section(comparison: Comparison) -> Markup | None:
-    """Predicted against true value with error bars, one panel a method."""
+    """Predicted against true value with error bars, one panel per method."""
     drawn = {m: r[0] for m in comparison.methods if (r := comparison.shown(m))}
     if not drawn:
         return None
@@ -69,9 +69,9 @@ def scatter_section(comparison: Comparison) -> Markup | None:
     )
     return section(
         "scatter",
-        "How far off, and did it say so?",
-        f"Test rows of {_first_seed(drawn)}{_first_target(drawn)}, at most {_DRAWN_ROWS} of "
-        "them, evenly through the true values. Bars are the central 90 % intervals: nine of ten "
+        "How large are the errors, and were they predicted?",
+        f"Predicted against true values of at most {_DRAWN_ROWS} test rows, "
+        f"{_first_seed(drawn)}{_first_target(drawn)}. Bars are central 90 % intervals: nine of ten "
         "should cross the dashed line.",
         panels(
             panel(
@@ -99,7 +99,7 @@ def scatter_section(comparison: Comparison) -> Markup | None:
 
 
 def coverage_section(comparison: Comparison) -> Markup | None:
-    """Coverage of central intervals against their level, one line a method."""
+    """Coverage of central intervals against their level, one line per method."""
     curves = {
         index: mean_coverage(results)
         for index, method in enumerate(comparison.methods)
@@ -109,20 +109,20 @@ def coverage_section(comparison: Comparison) -> Markup | None:
         return None
     names = {index: comparison.methods[index] for index in curves}
     frame = chart_frame(
-        Axis(0.0, 1.0, "level of the central interval (share it should hold)"),
+        Axis(0.0, 1.0, "level of the interval (promised coverage)"),
         Axis(0.0, 1.0, "coverage (share of targets inside)"),
     )
     figure = chart(
-        "Coverage against level, one line a method",
+        "Coverage against level, one line per method",
         frame.axes(),
         frame.diagonal(),
         [frame.line(LEVELS, c, index) for index, c in curves.items()],
     )
     return section(
         "coverage",
-        "Do the intervals hold what they promise?",
-        "On the dashed line an interval of any level holds exactly its share of the test targets; "
-        "below it intervals are too narrow, above it too wide. Mean over seeds, all targets.",
+        "Do the intervals cover what they promise?",
+        "Coverage of central prediction intervals against their level. Below the dashed line "
+        "intervals are too narrow (overconfident), above it too wide. Mean over seeds and targets.",
         charts([figure], legend(names, key_line("reference", "as promised"))),
         numbers(
             "Numbers: coverage at every level",
@@ -168,7 +168,7 @@ def error_by_spread(results: list[Result]) -> Spread:
 
 
 def spread_section(comparison: Comparison) -> Markup | None:
-    """Actual error against predicted standard deviation, one line a method."""
+    """Actual error against predicted standard deviation, one line per method."""
     spreads = {
         index: error_by_spread(results)
         for index, method in enumerate(comparison.methods)
@@ -184,20 +184,19 @@ def spread_section(comparison: Comparison) -> Markup | None:
         Axis.around(error, "actual error (RMSE, same unit)", zero=True),
     )
     figure = chart(
-        "Actual error against predicted standard deviation, one line a method",
+        "Actual error against predicted standard deviation, one line per method",
         frame.axes(),
         frame.diagonal(),
         [frame.line(s.predicted, s.error, index) for index, s in spreads.items()],
     )
     return section(
         "spread",
-        "Is the error large where it was expected?",
-        f"Rows sorted by predicted standard deviation into {_SPREAD_BINS} bins of equal size, in "
-        "the unit of the target. On the dashed line the error is as large as predicted. Rows of "
-        "all seeds together.",
+        "Is the error large where it was predicted to be?",
+        f"RMSE against predicted standard deviation in {_SPREAD_BINS} bins of equal size. "
+        "Above the dashed line the error is larger than predicted. Rows of all seeds together.",
         charts([figure], legend(names, key_line("reference", "as predicted"))),
         numbers(
-            "Numbers: error and predicted deviation in every bin",
+            "Numbers: RMSE and predicted standard deviation in every bin",
             ["method", "rows", "predicted standard deviation", "RMSE"],
             [
                 [names[index], int(n), short(float(predicted)), short(float(error))]
@@ -231,9 +230,9 @@ def function_section(comparison: Comparison) -> Markup | None:
     )
     return section(
         "function",
-        "The function, and how far to believe it",
-        f"Mean, central 90 % interval and, darker, the part of it that is the members' "
-        f"disagreement; {_first_seed(drawn)}{_first_target(drawn)}.",
+        "What does the predictive distribution look like?",
+        "Predictive mean, central 90 % interval and, darker, its epistemic part (the disagreement "
+        f"of the members); {_first_seed(drawn)}{_first_target(drawn)}.",
         key(*entries),
         panels(
             panel(method, _function_drawing(frame, method, x[rows], c))

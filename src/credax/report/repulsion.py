@@ -14,7 +14,7 @@ from credax.report.svg import drawing
 _MEASURES = {
     "gradient_cosine": "cosine of members' input gradients",
     "gradient_distance": "squared distance of unit input gradients",
-    "force_ratio": "repulsion over the loss's gradient",
+    "force_ratio": "repulsive force over gradient of the loss",
 }
 _MEMBERS = 5
 _ROWS = 12
@@ -39,11 +39,11 @@ def repulsion_section(comparison: Comparison) -> Markup | None:
     ]
     return section(
         "repulsion",
-        "What kept the members apart?",
-        "A repulsive ensemble pushes its members apart while they learn. A lower cosine and a "
-        "larger distance mean that they look at different parts of the input; the ratio says how "
-        "strong the push is beside the pull of the data. The squares show the last kernel between "
-        "members: 1 for members that look alike.",
+        "How diverse are the members?",
+        "Diversity of the members' input gradients and strength of the repulsion per epoch. A "
+        "lower cosine and a larger distance mean more diverse members; the ratio compares the "
+        "repulsive force with the gradient of the loss. The matrix is the kernel between "
+        "members at the end of training, 1 for identical members.",
         charts([figure_of(_MEASURES[n], curves) for n, curves in found.items()], legend(names)),
         panels(panel(f"{m}: kernel", _kernel(m, k)) for m, k in kernels.items())
         if kernels
@@ -73,7 +73,7 @@ def saliency_section(comparison: Comparison) -> Markup | None:
     low, high = value_range(inputs)
     blocks = []
     for row in range(count):
-        tiles = [_tile(to_pixels(inputs[row], low, high), f"test picture {row}", "input")]
+        tiles = [_tile(to_pixels(inputs[row], low, high), f"test image {row}", "input")]
         for method, gradients in shown.items():
             for member in range(min(_MEMBERS, len(gradients))):
                 map_ = gradients[member, row].sum(-1)
@@ -83,14 +83,14 @@ def saliency_section(comparison: Comparison) -> Markup | None:
         blocks.append(element("ul", tiles, class_="gallery tight"))
     return section(
         "saliency",
-        "Where does each member look?",
-        "The gradient of the true class's logit by the input at a few test pictures, one tile a "
-        "member: red pixels raise it, blue ones lower it, each scaled by its own largest entry. "
-        "Members that look alike fail alike.",
+        "Which pixels does each member use?",
+        "Input gradients (saliency maps) of the true class's logit at a few test images, one tile "
+        "per member: red pixels raise the logit, blue ones lower it, each tile scaled by its own "
+        "largest entry.",
         blocks,
         numbers(
-            "Numbers: mean cosine between members' gradients at these pictures",
-            ["method", *[f"picture {row}" for row in range(count)]],
+            "Numbers: mean cosine between members' gradients at these images",
+            ["method", *[f"image {row}" for row in range(count)]],
             [[m, *[fixed(v, 3) for v in _cosines(g[:, :count])]] for m, g in shown.items()],
         ),
     )
@@ -135,7 +135,7 @@ def _kernel(method: str, kernel: np.ndarray) -> Markup:
                     width=f"{side - 1:.1f}",
                     height=f"{side - 1:.1f}",
                     class_="cell right",
-                    fill_opacity=f"{0.05 + 0.95 * min(max(float(value), 0), 1):.2f}",
+                    style=f"--share: {min(max(float(value), 0), 1):.3f}",
                 )
             )
     words = f"Kernel between the members of {method} at the end of training"

@@ -1,4 +1,4 @@
-"""What a report is about: one record a trained posterior, and the comparison of them."""
+"""What a report is about: one record per trained posterior, and the comparison of them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -20,8 +20,8 @@ class Judgement:
     predictions on other data by name. ``severities`` are metrics by the severity of corruption, 0
     for the same rows uncorrupted, and ``cells`` by its kind and severity. ``calibrated`` are
     predictions after a calibrator, ``sets`` its prediction sets ``[rows, classes]`` (bool) or
-    intervals. ``corruptions`` says in words what was corrupted; ``notes`` are sentences for the
-    reader, such as what a calibrator warned of.
+    intervals, and ``levels`` the coverage that it promises. ``corruptions`` says in words what was
+    corrupted; ``notes`` are sentences for the reader, such as what a calibrator warned of.
     """
 
     values: dict[str, float] = field(default_factory=dict)
@@ -32,6 +32,25 @@ class Judgement:
     sets: dict[str, Any] = field(default_factory=dict)
     corruptions: str = ""
     notes: tuple[str, ...] = ()
+    levels: dict[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Facts:
+    """Where a comparison comes from: what the page says of its data and of the command.
+
+    ``date`` is when the runs ended, ``version`` that of credax and ``command`` the command line.
+    ``rows`` counts the rows by split and ``classes`` by split and class name. ``feature_names`` and
+    ``target_names`` are the names of columns. What is empty is not shown.
+    """
+
+    date: str = ""
+    version: str = ""
+    command: str = ""
+    rows: dict[str, int] = field(default_factory=dict)
+    classes: dict[str, dict[str, int]] = field(default_factory=dict)
+    feature_names: tuple[str, ...] = ()
+    target_names: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -39,7 +58,7 @@ class Result:
     """One method trained from one seed, and what it said about the test data.
 
     ``metrics`` are numbers by name, as `credax.metrics.evaluate` returns them. ``prediction`` and
-    ``y`` (the test labels) are needed for the figures only. ``history`` holds one dictionary an
+    ``y`` (the test labels) are needed for the figures only. ``history`` holds one dictionary per
     epoch, as in ``metrics.jsonl``: ``epoch``, ``loss``, and where known ``member_loss`` (a list)
     and ``validation_nll``. ``cost`` may hold ``members``, ``parameters`` (of one member),
     ``epochs``, ``training_seconds``, ``compile_seconds``, ``peak_memory_bytes``, ``network``, and
@@ -96,7 +115,8 @@ class Comparison:
     """Methods, each trained from one or more seeds, on the same data.
 
     ``data`` is the data set's name; ``inputs`` are its raw test inputs, row by row with ``y``:
-    images ``[rows, height, width, channels]`` and inputs of one number are drawn, others are not.
+    images ``[rows, height, width, channels]`` and inputs of one number are drawn, and rows of
+    several numbers listed where the prediction is least certain. ``facts`` is where it comes from.
     """
 
     title: str
@@ -105,6 +125,7 @@ class Comparison:
     results: list[Result]
     class_names: tuple[str, ...] = ()
     inputs: np.ndarray | None = None
+    facts: Facts = field(default_factory=Facts)
 
     def __post_init__(self):
         if self.task not in get_args(Task):
@@ -116,8 +137,8 @@ class Comparison:
         for result in self.results:
             if (result.method, result.seed) in seen:
                 raise InputError(
-                    f"results holds method {result.method!r} with seed {result.seed} twice; "
-                    "give each pair once"
+                    f"results holds method {result.method!r} with seed {result.seed} twice; give "
+                    "each pair once, and variants of a method different names or settings"
                 )
             seen.add((result.method, result.seed))
             if not isinstance(result.prediction, kind | None):
@@ -132,7 +153,7 @@ class Comparison:
         return tuple(dict.fromkeys(result.method for result in self.results))
 
     def of(self, method: str) -> list[Result]:
-        """The results of one method, one a seed."""
+        """The results of one method, one per seed."""
         return [result for result in self.results if result.method == method]
 
     def shown(self, method: str) -> list[Result]:

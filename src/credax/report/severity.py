@@ -1,4 +1,4 @@
-"""Scores against the severity of corruption, one line a method."""
+"""Scores against the severity of corruption, one line per method."""
 
 from collections.abc import Callable
 from statistics import fmean
@@ -30,10 +30,10 @@ def severity_section(comparison: Comparison) -> Markup | None:
     severities = list(next(iter(lines[SHOWN[0]].values())))
     return section(
         "severity",
-        "What is left under corruption?",
-        "The test pictures are made worse in five steps; 0 is the same pictures as they are. All "
-        "kinds of corruption of a severity count as one set; mean over seeds. A method that knows "
-        f"what it does not know keeps its NLL and ECE low as its accuracy falls. Here: {words}.",
+        "How robust is the prediction under corruption?",
+        "Accuracy, NLL and ECE on corrupted test images by severity, 0 for the clean images. All "
+        "types of corruption of one severity are pooled; mean over seeds. A well calibrated method "
+        f"keeps its ECE low as its accuracy falls. Here: {words}.",
         charts(figures, legend(names)),
         numbers(
             "Numbers: scores by severity",
@@ -44,7 +44,7 @@ def severity_section(comparison: Comparison) -> Markup | None:
             ],
         ),
         numbers(
-            "Numbers: accuracy and NLL by kind of corruption, mean over severities",
+            "Numbers: accuracy and NLL by type of corruption, mean over severities",
             ["corruption", *[f"{_label(n)}, {m}" for n in SHOWN[:2] for m in names.values()]],
             _by_kind(comparison, judged),
         ),
@@ -79,7 +79,7 @@ def _figure(metric: str, lines: dict[int, dict[int, float]]) -> Markup:
         frame.line(np.array(list(line), float), np.array(list(line.values())), index)
         for index, line in lines.items()
     ]
-    return chart(f"{_label(metric)} against severity, one line a method", frame.axes(), drawn)
+    return chart(f"{_label(metric)} against severity, one line per method", frame.axes(), drawn)
 
 
 def _by_kind(comparison: Comparison, judged: list[str]) -> list[list[str]]:

@@ -1,4 +1,4 @@
-"""Figures of other data: can its rows be told from the test rows by the uncertainty?"""
+"""Figures of OOD detection: do rows of other data have a higher uncertainty?"""
 
 from typing import NamedTuple
 
@@ -25,11 +25,12 @@ from credax.report.svg import Axis, Frame, chart, chart_frame, drawing
 BINS = 30
 POINTS = 101
 _SCORES = {"classification": "entropy_predictive", "regression": "total_variance"}
+_WORDS = {"entropy_predictive": "predictive entropy", "total_variance": "predictive variance"}
 _COLUMNS = ("auroc", "aupr_out", "aupr_in", "fpr_at_ood_recall")
 
 
 class Told(NamedTuple):
-    """Scores of the test rows and of the strange rows, seeds pooled."""
+    """Scores of the test rows and of the OOD rows, seeds pooled."""
 
     own: np.ndarray
     strange: np.ndarray
@@ -42,6 +43,8 @@ def strange_section(comparison: Comparison) -> Markup | None:
         return None
     score = _SCORES[comparison.task]
     label = metrics.SCORES[score].label
+    score_words = _WORDS.get(score, label)
+    axis = f"{score_words} (nats)" if score == "entropy_predictive" else score_words
     sets = list(
         dict.fromkeys(name for rs in judged.values() for r in rs for name in r.judgement.ood)
     )
@@ -50,14 +53,14 @@ def strange_section(comparison: Comparison) -> Markup | None:
     coverage = np.linspace(0, 1, POINTS)
     curves = {s: {i: roc(told[m, s], coverage) for i, m in names.items()} for s in sets}
     return section(
-        "strange",
-        "Does other data look strange?",
-        f"Rows of {', '.join(sets)} are no rows of {comparison.data}. The {label} of the "
-        "prediction should be higher there. The curves show what share of the strange rows is "
-        "caught for a share of the test rows that is flagged by mistake: the further up and to the "
-        "left, the better. Rows of all seeds together.",
-        key(key_area("bar", comparison.data), key_line("outline", "other data")),
-        panels(_histogram(m, s, told[m, s], label) for s in sets for m in judged),
+        "ood",
+        "Is out-of-distribution data detected?",
+        f"OOD detection by {score_words}: rows of {', '.join(sets)} are out of distribution for "
+        f"{comparison.data} and should score higher. ROC curves show the true positive rate (OOD "
+        "rows detected) against the false positive rate (test rows flagged). Rows of all seeds "
+        "together.",
+        key(key_area("bar", f"{comparison.data}, test"), key_line("outline", "OOD")),
+        panels(_histogram(m, s, told[m, s], axis) for s in sets for m in judged),
         charts([_roc_chart(s, curves[s]) for s in sets], legend(names)),
         numbers(
             "Numbers: detection, mean over seeds",
@@ -65,7 +68,7 @@ def strange_section(comparison: Comparison) -> Markup | None:
                 "method and data",
                 "score",
                 *[metrics.get(c).label for c in _COLUMNS],
-                "share strange",
+                "OOD share",
             ],
             [
                 [f"{m}, {s}", metrics.SCORES[sc].label, *_values(rs, s, sc)]
@@ -76,8 +79,8 @@ def strange_section(comparison: Comparison) -> Markup | None:
             ],
         ),
         numbers(
-            f"Numbers: share of strange rows caught by {label}",
-            ["test rows flagged", *[f"{m}, {s}" for s in sets for m in judged]],
+            f"Numbers: true positive rate by {score_words}",
+            ["false positive rate", *[f"{m}, {s}" for s in sets for m in judged]],
             [
                 [f"{coverage[k]:.0%}", *[fixed(c[k]) for s in sets for c in curves[s].values()]]
                 for k in (1, 5, 10, 20, 30, 50)
@@ -87,14 +90,14 @@ def strange_section(comparison: Comparison) -> Markup | None:
 
 
 def pooled_scores(results: list[Result], name: str, score: str) -> Told:
-    """The score of the rows of every seed, own and strange."""
+    """The score of the rows of every seed, test and OOD."""
     own = [_score(r.prediction, score) for r in results]
     strange = [_score(r.judgement.ood[name], score) for r in results if name in r.judgement.ood]
     return Told(np.concatenate(own), np.concatenate(strange))
 
 
 def roc(told: Told, flagged: np.ndarray) -> np.ndarray:
-    """Share of strange rows at or above the score that flags each share of the test rows.
+    """Share of OOD rows at or above the score that flags each share of the test rows.
 
     Ties are shared out evenly, as the area under the curve counts them.
 
@@ -147,14 +150,20 @@ def _histogram(method: str, name: str, told: Told, label: str) -> Markup:
         frame.steps(edges, strange, "outline"),
     )
     return panel(
-        f"{method}: {name}", picture, f"{len(told.own)} test rows, {len(told.strange)} other"
+        f"{method}: {name}", picture, f"{len(told.own)} test rows, {len(told.strange)} OOD"
     )
 
 
 def _roc_chart(name: str, curves: dict[int, np.ndarray]) -> Markup:
     at = np.linspace(0, 1, POINTS)
     frame = chart_frame(
-        Axis(0, 1, "share of test rows flagged by mistake"), Axis(0, 1, f"share of {name} caught")
+        Axis(0, 1, "false positive rate (test rows flagged)"),
+        Axis(0, 1, f"true positive rate ({name} detected)"),
     )
     lines = [frame.line(at, curve, index) for index, curve in curves.items()]
-    return chart(f"{name} told from the test rows", frame.axes(), frame.diagonal(), lines)
+    return chart(
+        f"ROC curves of detecting {name}, one line per method",
+        frame.axes(),
+        frame.diagonal(),
+        lines,
+    )

@@ -14,7 +14,8 @@ from credax import metrics
 from credax.errors import InputError
 from credax.files import write_atomic
 from credax.metrics import METRICS
-from credax.report.numbers import MISSING, column_decimals, fixed
+from credax.report.difference import CONFIDENCE, differ
+from credax.report.numbers import MISSING, column_decimals, fixed, percent
 from credax.report.result import Comparison, Result
 
 _METHOD_WIDTH = 16
@@ -111,11 +112,11 @@ class Table:
         used = {column.arrow[:1] for column in self.columns}
         arrows = ", ".join(text for arrow, text in meanings.items() if arrow in used)
         spread = (
-            "Mean ± standard error over seeds. Bold: better than the runner-up by more than their "
-            "combined standard error."
+            "Mean ± standard error over seeds. Bold: better than the runner-up by a t test over "
+            f"seeds at {percent(CONFIDENCE)}."
             if self.has_errors
-            else "One seed a method: the standard error is not defined, so values stand alone and "
-            "nothing is in bold."
+            else "One seed per method: the standard error is not defined, so values stand alone "
+            "and nothing is in bold."
         )
         return f"{arrows}. {spread}" if arrows else spread
 
@@ -123,8 +124,8 @@ class Table:
 def summarise(comparison: Comparison) -> Table:
     """Mean and standard error over seeds for every method and metric.
 
-    The best of a column is flagged only where its difference to the runner-up exceeds
-    ``√(se₁² + se₂²)``, so never with a single seed.
+    The best of a column is flagged only where it differs from the runner-up by a t test over seeds
+    (`credax.report.difference.differ`), so never with a single seed.
     """
     found = dict.fromkeys(name for result in comparison.results for name in result.metrics)
     known = [name for name in METRICS if name in found]
@@ -174,10 +175,7 @@ def _flag_best(cells: list[Cell | None], column: Column) -> list[Cell | None]:
         return cells
     ranked.sort(key=lambda c: c.mean, reverse=column.higher_is_better)
     first, second = ranked[:2]
-    if first.standard_error is None or second.standard_error is None:
-        return cells
-    combined = math.hypot(first.standard_error, second.standard_error)
-    if not abs(first.mean - second.mean) > combined:
+    if not differ(first, second):
         return cells
     best = Cell(first.seeds, first.values, first.mean, first.standard_error, best=True)
     return [best if c is first else c for c in cells]

@@ -15,7 +15,7 @@ def training_rows(data: Any, name: str = "data") -> Split:
     if isinstance(data, Dataset):
         return data.train
     if isinstance(data, tuple | list) and len(data) == 2:
-        return Split(*(_array(part, f"{name}[{i}]") for i, part in enumerate(data)))
+        return Split(_array(data[0], f"{name}[0]"), _array(data[1], f"{name}[1]"))
     raise InputError(
         f"{name} is a {type(data).__name__}; give a Split, a Dataset (such as "
         "credax.data.load('digits')), or a pair of arrays (x, y)"

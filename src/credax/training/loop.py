@@ -3,6 +3,7 @@
 import dataclasses
 import time
 import warnings
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ from credax.training.given import check_method, training_rows
 from credax.training.hooks import check_validation, settings_of, tuned_posterior
 from credax.training.interrupts import Signals
 from credax.training.members import Shard, on_host
-from credax.training.memory import Growth, program_bytes
+from credax.training.memory import program_bytes
 from credax.training.observer import Observer
 from credax.training.program import (
     Carry,
@@ -93,18 +94,18 @@ def fit(
     problem.check(train.x, train.y)
     check_augmentations(training.augment, tuple(train.x.shape[1:]))
     check_validation(method, training, held_out)
-    key = as_key(key)
+    own = as_key(key)
     training.steps_per_epoch(len(train))
     dynamics = method.dynamics(problem, train, training)
-    program = build_program(problem, dynamics, training, train, key, mesh)
+    program = build_program(problem, dynamics, training, train, own, mesh)
     run = None
     if folder is not None:
         about = _about(data, train, held_out, problem)
         run = RunFolder(folder, writes=jax.process_index() == 0)
         run.open(
-            describe_run(problem, method, training, about, key, config),
+            describe_run(problem, method, training, about, own, config),
             default_settings(method),
-            lambda: describe_run_before(problem, method, training, train, held_out, key, config),
+            lambda: describe_run_before(problem, method, training, train, held_out, own, config),
         )
     try:
         if run is not None and run.writes and not (run.path / ROWS_FILE).exists():
@@ -145,6 +146,7 @@ class _Loop:
         self.seconds = 0.0
         self.compiling = 0.0
         self.memory: int | None = None
+        self.text = ""
         self.diverged: dict[int, int] = {}
         self.signals = Signals()
 
@@ -237,7 +239,7 @@ class _Loop:
                 carry = self._record(carry, stop - recorded)
                 recorded = stop
             else:
-                self.reporter.update(stop / program.per_epoch, "")
+                self.reporter.update(stop / program.per_epoch, self.text)
             if self.validation.finished:
                 break
             due = not alone or time.monotonic() - saved > CHECKPOINT_SECONDS
@@ -301,8 +303,8 @@ class _Loop:
             line |= scores
         if self.folder is not None:
             self.folder.append(line)
-        text = f"loss {line['loss']:.4g}" if line["loss"] is not None else ""
-        self.reporter.update(line["epoch"], text)
+        self.text = f"loss {line['loss']:.4g}" if line["loss"] is not None else ""
+        self.reporter.update(line["epoch"], self.text)
         return carry._replace(totals=jax.tree.map(jnp.zeros_like, carry.totals))
 
     def _checkpoint(self, carry: Carry) -> dict[str, Any]:
@@ -334,25 +336,19 @@ class _Loop:
         alive &= finite_members(variables)
         if self.validation.slots == 1:  # of several, those never filled are not finite
             self._drop_diverged(alive)
-        with Growth() as growth:
-            posterior = self.method.posterior(
-                program.problem,
-                program.dynamics,
-                on_host(carry.states),
-                variables,
-                alive,
-                self.data,
-            )
-            posterior = tuned_posterior(self.method, posterior, self.held_out)
+        posterior = self.method.posterior(
+            program.problem, program.dynamics, on_host(carry.states), variables, alive, self.data
+        )
+        posterior = tuned_posterior(self.method, posterior, self.held_out)
         took = time.monotonic() - began
         self.seconds += took
+        self.reporter.update(self.step / program.per_epoch, self.text)
         if self.folder is not None and self.folder.writes:
             posterior.save(self.folder.members)
-            memory = None if self.memory is None else max(self.memory, growth.bytes)
             numbers = {"seconds": self.seconds, "compile_seconds": self.compiling}
             numbers["posterior_seconds"] = took
             numbers = {name: round(value, 3) for name, value in numbers.items()}
-            self._end({"step": self.step, **numbers, "peak_memory_bytes": memory})
+            self._end({"step": self.step, **numbers, "peak_memory_bytes": self.memory})
         return posterior
 
     def _end(self, numbers: dict[str, Any]) -> None:
@@ -363,7 +359,9 @@ class _Loop:
             str(member + program.dynamics.offset): step / program.per_epoch
             for member, step in self.diverged.items()
         }
-        self.folder.append({"event": "finished", **numbers, "excluded": excluded})
+        date = datetime.now().astimezone().isoformat(timespec="minutes")
+        line = {"event": "finished", **numbers, "date": date, "excluded": excluded}
+        self.folder.append(line)
         self.folder.clear_state()
 
 

@@ -85,6 +85,7 @@ class Lines:
         self._title, self._total, self._first = "", None, 0.0
         self._done, self._text = 0.0, ""
         self._began = self._said = 0.0
+        self._since: tuple[float, float] | None = None
 
     def start(self, title: str, total: int | None, done: int) -> None:
         """Say what begins, and from where."""
@@ -97,6 +98,8 @@ class Lines:
     def update(self, done: float, text: str) -> None:
         """A line, if the last one is long ago."""
         self._done, self._text = done, text
+        if self._since is None:  # what came before was the compiler's time
+            self._since = (time.monotonic(), done)
         if time.monotonic() - self._said >= self.EVERY:
             self._line()
 
@@ -109,8 +112,9 @@ class Lines:
         self._said = time.monotonic()
         elapsed, total = self._said - self._began, self._total
         parts = [f"{self._done:g} {self._unit}" if total is None else self._of(total), self._text]
-        if total is not None and self._first < self._done < total:
-            rate = elapsed / (self._done - self._first)
+        then, before = self._since or (self._said, self._done)
+        if total is not None and before < self._done < total:
+            rate = (self._said - then) / (self._done - before)
             parts.append(f"about {_duration(rate * (total - self._done))} left")
         else:
             parts.append(_duration(elapsed))
