@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -36,9 +36,16 @@ def golden(name, folder):
         shutil.copy(GOLDEN / file, folder)
 
 
+class Saved(NamedTuple):
+    method: Any
+    problem: Any
+    data: Any
+    about: Any
+
+
 @cache
 def saved(name):
-    """A golden run as it should be: the method, the problem and test rows."""
+    """A golden run as it should be."""
     import os
 
     from credax.cli.saved import original_rows, saved_run
@@ -47,7 +54,7 @@ def saved(name):
     os.chdir(GOLDEN)
     try:
         run = saved_run(name)
-        return run.method, run.problem, original_rows(run)
+        return Saved(run.method, run.problem, original_rows(run), run.about)
     finally:
         os.chdir(here)
 
@@ -61,7 +68,7 @@ def numbers(prediction):
 
 
 def members(name, folder):
-    method, problem, data = saved(name)
+    method, problem, data, _ = saved(name)
     posterior = method.load(folder / name / "members.safetensors", problem)
     return numbers(posterior.predict(data.test.x[:3]))
 
@@ -79,7 +86,7 @@ def infinite():
     import credax as cx
     from credax import methods
 
-    _, problem, data = saved("deep-ensemble")
+    _, problem, data, _ = saved("deep-ensemble")
     plain = cx.Problem(problem.network, problem.likelihood)
     return methods.get("ntk")(members=3), plain, data
 
@@ -250,15 +257,14 @@ def make_inputs(ending, folder):
     elif ending == "npz":
         np.savez(folder / "new.npz", x=x)
     else:
-        np.savetxt(folder / "new.csv", x, delimiter=",", header="a,b", comments="")
+        np.savetxt(folder / "new.csv", x, delimiter=",", header="length,width", comments="")
 
 
 def read_new(ending, folder):
     from credax.cli.predict import read_inputs
-    from credax.reading import as_rows
 
-    method, problem, _ = saved("deep-ensemble")
-    x = as_rows(read_inputs(folder / f"new.{ending}"), (2,), "new")
+    method, problem, _, about = saved("deep-ensemble")
+    x, _ = read_inputs(folder / f"new.{ending}", about)
     posterior = method.load(GOLDEN / "deep-ensemble" / "members.safetensors", problem)
     return numbers(posterior.predict(x))
 
