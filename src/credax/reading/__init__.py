@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from credax.reading.archives import expand as expand
     from credax.reading.archives import tar_members as tar_members
     from credax.reading.archives import zip_members as zip_members
-    from credax.reading.arrays import as_rows as as_rows
     from credax.reading.arrays import check_numbers as check_numbers
     from credax.reading.arrays import not_finite as not_finite
     from credax.reading.arrays import read_npy as read_npy
@@ -35,7 +34,6 @@ _WHERE = {
     "expand": "archives",
     "tar_members": "archives",
     "zip_members": "archives",
-    "as_rows": "arrays",
     "check_numbers": "arrays",
     "not_finite": "arrays",
     "read_npy": "arrays",
