@@ -9,7 +9,9 @@ import os
 import struct
 import tarfile
 import zipfile
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -158,6 +160,38 @@ def test_entries_inside_are_named_by_their_place(refused):
     refused(lambda: reading.check_record(content, nested, "z"), r"scores.a is 'b'")
     huge = {"shards": [{"shape": [2**30, 2**30]}], "scores": {}}
     refused(lambda: reading.check_record(huge, nested, "z"), "product below")
+
+
+@dataclass(frozen=True)
+class Settings:
+    rate: float
+    kind: Literal["a", "b"] = "a"
+    sizes: tuple[int, ...] = ()
+    limit: int | None = None
+    table: dict[str, list[int]] = field(default_factory=dict)
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ([], "no object of settings"),
+        ({}, "has no rate"),
+        ({"rate": "fast"}, "a rate that it cannot have"),
+        ({"rate": True}, "rate"),
+        ({"rate": float("nan")}, "rate"),
+        ({"rate": 2**60}, "rate"),
+        ({"rate": 1, "kind": "c"}, "kind"),
+        ({"rate": 1, "kind": ["a"]}, "kind"),
+        ({"rate": 1, "sizes": [1, "2"]}, "sizes"),
+        ({"rate": 1, "limit": 1.5}, "limit"),
+        ({"rate": 1, "table": {"a": [None]}}, "table"),
+        ({"rate": 1, "speed": 2}, "'speed', which is not known"),
+    ],
+)
+def test_settings_are_checked_by_their_annotations(refused, values, words):
+    refused(lambda: reading.check_settings(Settings, values, "here"), words)
+    whole = {"rate": 1, "kind": "b", "sizes": [3], "limit": None, "table": {"a": [1]}}
+    reading.check_settings(Settings, whole, "here")
 
 
 # Names.
