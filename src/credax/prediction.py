@@ -268,10 +268,14 @@ def concatenate(predictions: "list[Any]") -> Any:
 
 
 def _warn_of_numbers(prediction: Any) -> None:
-    # A probability of zero is minus infinity here, and as it should be.
-    unsure = jnp.isnan if isinstance(prediction, ClassPrediction) else lambda a: ~jnp.isfinite(a)
-    found = [jnp.any(unsure(leaf), axis=-1) for leaf in jax.tree.leaves(prediction)]
-    bad = np.any([np.asarray(part) for part in found], axis=0)
+    if isinstance(prediction, ClassPrediction):
+        # A probability of zero is minus infinity here, and as it should be.
+        found = [jnp.isnan(prediction.log_probs)]
+    else:
+        # The mixture's variance has the squares of the means.
+        numbers = (jnp.square(prediction.means), prediction.variances)
+        found = [~jnp.isfinite(each) for each in numbers]
+    bad = np.any([np.asarray(part).any(axis=-1) for part in found], axis=0)
     members, rows = np.nonzero(bad)
     if len(members):
         warnings.warn(

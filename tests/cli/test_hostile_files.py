@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 import credax as cx
+from credax import methods
 from credax.cli.main import main
 from credax.files import load_arrays, save_tree
-from credax.prediction import NonFinitePrediction
+from credax.prediction import GaussianPrediction, NonFinitePrediction, concatenate
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "before"
 
@@ -138,6 +139,32 @@ def test_what_members_say_of_themselves_is_checked_by_type(tmp_path, refused, ch
     arrays, metadata = load_arrays(GOLDEN / "deep-ensemble" / "members.safetensors")
     save_tree(tmp_path / "members", arrays, metadata | change)
     refused(lambda: cx.Population.load(tmp_path / "members", PROBLEM), words)
+
+
+@pytest.mark.parametrize(
+    ("method", "change", "words"),
+    [
+        ("laplace", {"options": {}}, "options.bias is missing"),
+        ("laplace", {"blocks": [["kronecker", [[5, 5], [5], [3, 3], [4]]]]}, "block"),
+        ("laplace", {"priors": [[-1]]}, "priors"),
+        ("mc-dropout", {"masks": {"kind": "inserted", "rate": 1}}, "masks.rate is 1"),
+        ("mc-dropout", {"draws": 10**12}, "shape"),
+        ("swag", {"law": "magic"}, "law is 'magic'"),
+        ("swag", {"law_options": {"rank": 10**12}}, "shape"),
+        ("swag", {"modes": 3}, "modes is 3"),
+    ],
+)
+def test_other_posteriors_are_checked_too(tmp_path, refused, method, change, words):
+    arrays, metadata = load_arrays(GOLDEN / method / "members.safetensors")
+    save_tree(tmp_path / "members", arrays, metadata | change)
+    record = methods.get(method)()
+    refused(lambda: record.load(tmp_path / "members", PROBLEM), words)
+
+
+def test_a_variance_that_overflows_is_named():
+    means = np.full((2, 1, 1), 1e25, np.float32)
+    with pytest.warns(NonFinitePrediction, match="1 of 1 rows"):
+        concatenate([GaussianPrediction(means, np.ones_like(means))])
 
 
 def test_members_that_are_not_finite_are_refused_and_those_that_overflow_are_named(tmp_path):

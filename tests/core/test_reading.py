@@ -9,7 +9,9 @@ import os
 import struct
 import tarfile
 import zipfile
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -160,6 +162,38 @@ def test_entries_inside_are_named_by_their_place(refused):
     refused(lambda: reading.check_record(huge, nested, "z"), "product below")
 
 
+@dataclass(frozen=True)
+class Settings:
+    rate: float
+    kind: Literal["a", "b"] = "a"
+    sizes: tuple[int, ...] = ()
+    limit: int | None = None
+    table: dict[str, list[int]] = field(default_factory=dict)
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ([], "no object of settings"),
+        ({}, "has no rate"),
+        ({"rate": "fast"}, "a rate that it cannot have"),
+        ({"rate": True}, "rate"),
+        ({"rate": float("nan")}, "rate"),
+        ({"rate": 2**60}, "rate"),
+        ({"rate": 1, "kind": "c"}, "kind"),
+        ({"rate": 1, "kind": ["a"]}, "kind"),
+        ({"rate": 1, "sizes": [1, "2"]}, "sizes"),
+        ({"rate": 1, "limit": 1.5}, "limit"),
+        ({"rate": 1, "table": {"a": [None]}}, "table"),
+        ({"rate": 1, "speed": 2}, "'speed', which is not known"),
+    ],
+)
+def test_settings_are_checked_by_their_annotations(refused, values, words):
+    refused(lambda: reading.check_settings(Settings, values, "here"), words)
+    whole = {"rate": 1, "kind": "b", "sizes": [3], "limit": None, "table": {"a": [1]}}
+    reading.check_settings(Settings, whole, "here")
+
+
 # Names.
 
 
@@ -265,10 +299,7 @@ def test_arrays_come_back_as_numpy_reads_them(tmp_path):
         assert isinstance(array, np.memmap) == mapped
 
 
-def test_rows_of_another_width_and_single_numbers_are_refused(refused):
-    assert reading.as_rows(np.ones((3, 4)), (2, 2, 1), "x").shape == (3, 2, 2, 1)
-    refused(lambda: reading.as_rows(np.float32(1.0), (2,), "new.npy"), r"new.npy has shape \(\)")
-    refused(lambda: reading.as_rows(np.ones((3, 5)), (2, 2, 1), "new.npy"), r"or \[rows, 4\]")
+def test_inputs_that_are_not_finite_numbers_are_refused(refused):
     refused(lambda: reading.check_numbers(np.array([[1.0], [np.inf]]), "new.npy"), "row 1")
     refused(lambda: reading.check_numbers(np.array(["a"]), "new.npy"), "numbers")
 

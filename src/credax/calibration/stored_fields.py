@@ -11,7 +11,9 @@ from credax.reading.settings import fits
 _SCORES = {"ConformalSets": ("Threshold", "APS", "RAPS")}
 _SCORES |= {"ConformalIntervals": ("Residual", "Normalised", "CQR")}
 _POSITIVE = (1e-15, 1e15)  # whose squares are numbers in float32 too
-_RANGES = dict.fromkeys(("temperature", "scale", "floor"), _POSITIVE)
+_RANGES: dict[str, tuple[float, float]] = dict.fromkeys(
+    ("temperature", "scale", "floor"), _POSITIVE
+)
 _RANGES |= dict.fromkeys(("values", "before", "after"), (0.0, 1.0))
 
 

@@ -18,8 +18,13 @@ from credax.network import count_params
 from credax.posterior import Posterior
 from credax.prediction import Prediction
 from credax.problem import Problem
+from credax.reading import check_record
+from credax.reading.records import ANYTHING, OBJECT
 from credax.report import Result
 from credax.training import RunFolder, fit
+
+MEASURED = {"settings": ANYTHING, "measured": OBJECT}
+"""What is kept of a measurement."""
 
 
 @dataclass(frozen=True)
@@ -96,8 +101,8 @@ class Bench:
         path = trial.folder / "evaluation.json"
         settings = _plain(self.scale.evaluation)
         if path.exists():
-            kept = read_json(path)
-            if kept.get("settings") == settings:
+            kept = check_record(read_json(path), MEASURED, path)
+            if kept["settings"] == settings:
                 return kept["measured"]
         measured = measure()
         write_json(path, {"settings": settings, "measured": measured})

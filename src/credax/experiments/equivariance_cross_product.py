@@ -20,6 +20,8 @@ from credax.likelihood import Gaussian
 from credax.methods.deep_ensemble import DeepEnsemble
 from credax.metrics import equivariance
 from credax.network import Variables
+from credax.reading import check_record
+from credax.reading.records import LIST, map_of
 from credax.report.svg import Axis, Frame
 from credax.training import Training
 
@@ -187,8 +189,9 @@ def floors(bench: Bench, split: Split) -> list[str]:
     }
     path, kept = bench.root / "twins.json", {}
     label = [repr(settings), repr(bench.scale.network(3)), rate, ADAM_RATE, ELEMENT]
-    if path.exists() and read_json(path).get("label") == label:
-        kept = read_json(path)["floors"]
+    if path.exists():
+        found = check_record(read_json(path), {"label": LIST, "floors": map_of(LIST)}, path)
+        kept = found["floors"] if found["label"] == label else {}
     for name, (start, optimiser) in ways.items():
         if name not in kept:
             bench.say(f"twins, {name}")

@@ -10,10 +10,12 @@ import jax
 import numpy as np
 
 from credax import networks
-from credax.experiments.bench import Bench, Trial
+from credax.experiments.bench import MEASURED, Bench, Trial
 from credax.files import read_json, write_json
 from credax.likelihood import Bernoulli
 from credax.network import Network
+from credax.reading import check_record
+from credax.reading.records import NUMBER
 from credax.report import Result
 from credax.structure import Structure, trace
 from credax.zoo import Zoo, train_zoo
@@ -74,7 +76,8 @@ def zoo_of(bench: Bench, trial: Trial, at_once: int = AT_ONCE) -> Zoo:
 
 def _seconds(folder: Path) -> float:
     path = folder / "seconds.json"
-    return float(read_json(path)) if path.exists() else 0.0
+    kept = {"seconds": read_json(path) if path.exists() else 0.0}
+    return float(check_record(kept, {"seconds": NUMBER}, path)["seconds"])
 
 
 def structure_of(zoo: Zoo, **options: Any) -> Structure:
@@ -112,8 +115,8 @@ def zoo_result(bench: Bench, trial: Trial, zoo: Zoo, metrics: dict[str, float]) 
 def remembered(path: Path, settings: Any, measure: Callable[[], dict[str, Any]]) -> dict[str, Any]:
     """What ``measure`` says, kept in a file with its settings and read again where they agree."""
     if path.exists():
-        kept = read_json(path)
-        if kept.get("settings") == settings:
+        kept = check_record(read_json(path), MEASURED, path)
+        if kept["settings"] == settings:
             return kept["measured"]
     measured = measure()
     write_json(path, {"settings": settings, "measured": measured})

@@ -3,7 +3,6 @@
 import math
 import os
 import zipfile
-from collections.abc import Sequence
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -79,17 +78,6 @@ def check_numbers(x: np.ndarray, where: Any) -> np.ndarray:
     if row is not None:
         raise InputError(f"{where} holds NaN or infinity in row {row}; clean or drop that row")
     return x
-
-
-def as_rows(x: np.ndarray, shape: Sequence[int], where: str) -> np.ndarray:
-    """Inputs as ``[rows, *shape]``: given so or flattened, else one sentence."""
-    shape = tuple(shape)
-    if x.ndim == 0 or x.shape[1:] not in (shape, (math.prod(shape),)):
-        flat = f", or [rows, {math.prod(shape)}]" if len(shape) > 1 else ""
-        raise InputError(
-            f"{where} has shape {x.shape}; inputs are [rows, {', '.join(map(str, shape))}]{flat}"
-        )
-    return x.reshape(len(x), *shape)
 
 
 def _check_header(file: BinaryIO | Any, size: int) -> None:

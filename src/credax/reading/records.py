@@ -161,3 +161,4 @@ SHAPE = kind("a shape: whole numbers from 0 with a product below 2^40", _is_shap
 DTYPE = kind("a type of numbers such as float32", _is_dtype)
 OBJECT = kind("an object", lambda v: isinstance(v, dict))
 LIST = kind("a list", lambda v: isinstance(v, list))
+ANYTHING = kind("anything", lambda v: True)

@@ -51,7 +51,8 @@ def fits(value: Any, wanted: Any) -> bool:
     if origin is list:
         return isinstance(value, list) and all(fits(entry, inside[0]) for entry in value)
     if wanted is float:
-        return type(value) in (int, float) and not math.isnan(value)
+        exact = type(value) is int and abs(value) <= 2**53
+        return exact or (type(value) is float and not math.isnan(value))
     if wanted in (int, bool, str):
         return type(value) is wanted
     if wanted is type(None):

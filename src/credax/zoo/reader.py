@@ -104,6 +104,9 @@ class Zoo:
         if any(type(value) not in (int, float) for value in found):
             known = sorted({key for i in self.chosen for key in self.records[i]})
             raise InputError(f"records have no {name!r} for every member; they have {known}")
+        odd = next((i for i, v in zip(self.chosen, found, strict=True) if not np.isfinite(v)), None)
+        if odd is not None:
+            warnings.warn(f"{name} of member {odd} is not finite", UserWarning, stacklevel=2)
         return np.asarray(found)
 
     def population(
