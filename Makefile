@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: compare test test-slow lint docs bench fuzz clean
+.PHONY: compare test test-slow lint docs bench fuzz kills clean
 
 .venv/base: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
@@ -40,6 +40,9 @@ COUNT ?= 10000
 SEED ?= 0
 fuzz: .venv/dev  ## damaged files of every format through their readers; fails on any traceback
 	$(BIN)/python tests/fuzz/fuzz.py --count $(COUNT) --seed $(SEED)
+
+kills: .venv/dev  ## runs stopped by SIGKILL, SIGTERM and SIGINT at random must end with the same bytes
+	$(BIN)/python tests/fuzz/kills.py --count 100 --seed $(SEED)
 
 clean:
 	rm -rf .venv .jax_cache docs/_build

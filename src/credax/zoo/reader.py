@@ -100,7 +100,7 @@ class Zoo:
 
     def values(self, name: str) -> np.ndarray:
         """A number of the members' records, such as ``"test_accuracy"``."""
-        found = [self.records[i].get(name) for i in self.chosen]
+        found: list[Any] = [self.records[i].get(name) for i in self.chosen]
         if any(type(value) not in (int, float) for value in found):
             known = sorted({key for i in self.chosen for key in self.records[i]})
             raise InputError(f"records have no {name!r} for every member; they have {known}")
