@@ -7,9 +7,6 @@ from collections import Counter
 from contextlib import contextmanager
 from pathlib import Path
 
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
 from credax.cli.job import Job, network_options
 from credax.cli.zoo import (
     Analyse,
@@ -26,6 +23,7 @@ from credax.cli.zoo import (
 from credax.data import load
 from credax.errors import InputError
 from credax.files import write_atomic, write_json
+from credax.training.progress import reporter_for
 from credax.zoo import Manifest, Zoo, import_checkpoints, train_zoo
 from credax.zoo import analyse as analyse_zoo
 from credax.zoo.manifest import read_journal
@@ -33,19 +31,12 @@ from credax.zoo.manifest import read_journal
 
 @contextmanager
 def _bar(title: str, total: int | None, quiet: bool):
-    console = Console(stderr=True)
-    columns = (
-        TextColumn(title),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("networks, left"),
-        TimeRemainingColumn(),
-        TextColumn("{task.fields[text]}"),
-    )
-    bar = Progress(*columns, console=console, disable=quiet or not console.is_terminal)
-    with bar:
-        task = bar.add_task(title, total=total, text="")
-        yield lambda done, text="": bar.update(task, completed=int(done), text=text)
+    reporter = reporter_for(False if quiet else None, "networks")
+    reporter.start(title, total, 0)
+    try:
+        yield lambda done, text="": reporter.update(int(done), text)
+    finally:
+        reporter.stop()
 
 
 def train(config: Train) -> None:

@@ -82,7 +82,8 @@ def cost_section(comparison: Comparison) -> Markup:
     return section(
         "cost",
         "What was run, and at what cost",
-        f"Training cost and size. {apart}Times and memory are means over seeds.",
+        f"Training cost and size. {apart}Peak memory is that of the compiled training step. "
+        "Times and memory are means over seeds.",
         plain_table(header, rows, "Cost"),
         element("ul", notes, class_="notes") if notes else None,
     )
