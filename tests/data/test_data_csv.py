@@ -133,3 +133,21 @@ def test_bytes_that_are_not_text(tmp_path, contents):
     path.write_bytes(contents)
     with pytest.raises(InputError, match=r"mine\.csv cannot be read as UTF-8 CSV"):
         load(path)
+
+
+def test_decimal_commas_are_read_and_said_where_they_could_be_thousands(tmp_path):
+    texts = [[f"{v:.3f}".replace(".", ",") for v in x] for x in X]
+    rows = [";".join([*text, species]) for text, species in zip(texts, SPECIES, strict=True)]
+    path = write(tmp_path, "\n".join(["a;b;kind", *rows]))
+    data = load(path)
+    assert data.feature_names == ("a", "b")
+    every = np.sort(np.concatenate([data.train.x, data.test.x])[:, 0])
+    np.testing.assert_allclose(every, np.sort(X[:, 0].round(3)), rtol=1e-6)
+    whole = [";".join([f"{i},234", "1", species]) for i, species in enumerate(SPECIES, 1)]
+    path = write(tmp_path, "\n".join(["a;b;kind", *whole]), "whole.csv")
+    with pytest.warns(UserWarning, match="1,234 is 1.234"):
+        assert load(path).train.x[:, 0].max() < 41
+    many = whole[:-1] + ["1,234,567;1;ant"]
+    path = write(tmp_path, "\n".join(["a;b;kind", *many]), "many.csv")
+    with pytest.warns(UserWarning), pytest.raises(InputError, match="1,234,567"):
+        load(path)

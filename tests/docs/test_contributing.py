@@ -13,7 +13,8 @@ from docs_text import GUIDE, ROOT, named_files
 import credax as cx
 from credax import methods
 from credax.cli import main
-from credax.cli.job import SavedRun
+from credax.cli.config import task_from_json
+from credax.runs import open_run
 
 METHOD = "src/credax/methods/weight_average.py"
 REGISTRY = "src/credax/methods/__init__.py"
@@ -54,16 +55,15 @@ def test_the_command_line_fits_saves_and_loads_it(registered, tmp_path):
     flags = ["--data", "toy/two-moons", "--epochs", "4", "--start", "0.25", "--quiet"]
     folder = tmp_path / "run"
     assert main(["fit", "weight-average", *flags, "--out", str(folder)]) == 0
-    saved = SavedRun.open(folder)
+    saved = open_run(folder)
     assert saved.method == registered(start=0.25)
-    test = saved.job.dataset.test
+    data = cx.data.load("toy/two-moons")
+    test = data.test
     prediction = saved.posterior().predict(test.x)
     assert prediction.num_members == 1
     assert cx.evaluate(prediction, test.y)["accuracy"] > 0.8
-    train = saved.job.dataset.train
-    fresh = cx.fit(
-        saved.job.problem, saved.method, train, training=saved.job.task.training, progress=False
-    )
+    training = task_from_json(saved.config, folder / "config.json").training
+    fresh = cx.fit(saved.problem, saved.method, data, training=training, progress=False)
     np.testing.assert_array_equal(fresh.predict(test.x).probs, prediction.probs)
 
 

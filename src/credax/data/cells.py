@@ -3,6 +3,7 @@
 import csv
 import io
 import re
+import warnings
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,7 +18,7 @@ Row = tuple[int, list[str]]
 
 _COMMA = re.compile(r"[+-]?\d*,\d+(?:[eE][+-]?\d+)?")
 _POINT = re.compile(r"[+-]?\d*\.\d+(?:[eE][+-]?\d+)?")
-_THOUSANDS = re.compile(r"[+-]?\d{1,3}(?:,\d{3})+")
+_THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2},\d{3}")
 
 
 @dataclass(frozen=True)
@@ -106,9 +107,11 @@ def _with_points(path: Path, rows: list[Row]) -> list[Row]:
     if not commas or any(_POINT.fullmatch(cell) for cell in cells):
         return rows
     if all(_THOUSANDS.fullmatch(cell) for cell in commas):
-        raise InputError(
-            f"{path} has numbers such as {commas[0]}, where the comma may separate decimals or "
-            "thousands; write them with a decimal point and without separators"
+        example = commas[0]
+        warnings.warn(
+            f"the comma of {path} is read as a decimal comma: {example} is "
+            f"{example.replace(',', '.')}; write thousands without a separator",
+            stacklevel=4,
         )
     point = lambda cell: cell.replace(",", ".") if _COMMA.fullmatch(cell) else cell  # noqa: E731
     return [(line, [point(cell) for cell in row]) for line, row in rows]
