@@ -164,15 +164,20 @@ class _Loop:
             self.reporter.start(self.method.title, epochs, self.step // per_epoch)
             try:
                 carry = self._train(carry)
-                return self._finish(carry)
+                posterior = self._finish(carry)
             finally:
                 self.reporter.stop()
+            if self.signals.received is not None and self.folder is not None:
+                self.signals.at(f"{self.method.title} in {self.folder.path} is finished")
+                self.signals.stop()
+            return posterior
 
     def _read(self) -> Posterior:
         """The finished run; one that was killed before its last line gets it now."""
         assert self.folder is not None
         posterior = self.method.load(self.folder.members, self.program.problem)
         if self.folder.ending is None:
+            self.diverged = self.folder.diverged()
             found = self.folder.progress() or {}
             self._end({"seconds": found.get("seconds"), "step": found.get("step")})
         return posterior
@@ -219,7 +224,7 @@ class _Loop:
         recorded = self.step - self.step % every
         if self.step == 0:
             self._observe(carry)
-        while self.step < program.total:
+        while self.step < program.total and not self.validation.finished:
             boundary = min(recorded + every, program.total)
             stop = min(self.step + length, boundary, self.step + (supply.longest or boundary))
             if self.observer is not None:
@@ -232,7 +237,8 @@ class _Loop:
                 self.compiling += took
             self.seconds += took
             self.step, chunks = stop, chunks + 1
-            self.signals.unsaved = self.folder is not None
+            # One process of several cannot stop to save without the others.
+            self.signals.unsaved = alone and self.folder is not None
             length = _next_length(length, took) if alone else length
             self._observe(carry)
             if stop == boundary:
@@ -240,8 +246,6 @@ class _Loop:
                 recorded = stop
             else:
                 self.reporter.update(stop / program.per_epoch, self.text)
-            if self.validation.finished:
-                break
             due = not alone or time.monotonic() - saved > CHECKPOINT_SECONDS
             if program.training.checkpoint_every is not None:
                 due |= chunks % program.training.checkpoint_every == 0
@@ -330,6 +334,9 @@ class _Loop:
 
     def _finish(self, carry: Carry) -> Posterior:
         program, began = self.program, time.monotonic()
+        if self.seconds > CHECKPOINT_SECONDS:  # computing the posterior may take long too
+            self._save(carry)
+        self.signals.unsaved = False
         self.reporter.update(self.step / program.per_epoch, "computing the posterior")
         variables = self.validation.best(on_host(current_members(program, carry.states)))
         alive = np.repeat(np.asarray(on_host(carry.alive)), self.validation.slots)

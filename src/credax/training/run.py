@@ -196,6 +196,12 @@ class RunFolder:
                 warnings.warn(f"{error}; going on from {where}", RuntimeWarning, stacklevel=2)
         return None
 
+    def diverged(self) -> dict[int, int]:
+        """Members that were left out up to the last checkpoint, and the step of each."""
+        path = self.path / "state.json"
+        found = read_json(path).get("dead", {}) if path.exists() else {}
+        return {int(member): step for member, step in found.items()}
+
     def clear_state(self) -> None:
         """The run is finished: its checkpoints are no longer needed."""
         if not self.writes:
