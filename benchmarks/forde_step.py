@@ -24,7 +24,7 @@ import numpy as np
 
 import credax as cx
 from credax.data import Split
-from credax.methods.repulsive import Repulsive
+from credax.methods.repulsive.repulsive import Repulsive
 from credax.network import Network, Variables
 from credax.networks.convolution import using_implementation
 from credax.training.engine import build_program

@@ -20,7 +20,7 @@ import jax
 import numpy as np
 
 import credax as cx
-from credax.methods.laplace_fit import NotAtMode
+from credax.methods.laplace.fit import NotAtMode
 from credax.posterior import population
 
 try:

@@ -32,32 +32,34 @@ if TYPE_CHECKING:
     from credax.likelihood import Categorical as Categorical
     from credax.likelihood import Gaussian as Gaussian
     from credax.likelihood import HeteroscedasticGaussian as HeteroscedasticGaussian
-    from credax.methods.checkpoint_ensemble import CheckpointEnsemble as CheckpointEnsemble
-    from credax.methods.cyclical_sgmcmc import CyclicalSGMCMC as CyclicalSGMCMC
-    from credax.methods.deep_ensemble import DeepEnsemble as DeepEnsemble
-    from credax.methods.fast_geometric import FastGeometric as FastGeometric
-    from credax.methods.feature_wgd import FeatureWGD as FeatureWGD
-    from credax.methods.forde import FoRDE as FoRDE
-    from credax.methods.full_covariance_vi import FullCovarianceVI as FullCovarianceVI
-    from credax.methods.function_svgd import FunctionSVGD as FunctionSVGD
-    from credax.methods.function_wgd import FunctionWGD as FunctionWGD
-    from credax.methods.hmc import HMC as HMC
-    from credax.methods.laplace import Laplace as Laplace
-    from credax.methods.laplace_posterior import LaplacePosterior as LaplacePosterior
-    from credax.methods.lit import LIT as LIT
-    from credax.methods.low_rank_vi import LowRankVI as LowRankVI
-    from credax.methods.mc_batch_norm import MCBatchNorm as MCBatchNorm
-    from credax.methods.mc_dropout import MCDropout as MCDropout
-    from credax.methods.mean_field_vi import MeanFieldVI as MeanFieldVI
-    from credax.methods.nuts import NUTS as NUTS
-    from credax.methods.sghmc import SGHMC as SGHMC
-    from credax.methods.sgld import SGLD as SGLD
-    from credax.methods.single import Single as Single
-    from credax.methods.snapshot_ensemble import SnapshotEnsemble as SnapshotEnsemble
-    from credax.methods.svgd import SVGD as SVGD
-    from credax.methods.swa import SWA as SWA
-    from credax.methods.swag import SWAG as SWAG
-    from credax.methods.weight_wgd import WeightWGD as WeightWGD
+    from credax.methods.dropout.mc_batch_norm import MCBatchNorm as MCBatchNorm
+    from credax.methods.dropout.mc_dropout import MCDropout as MCDropout
+    from credax.methods.ensembles.deep_ensemble import DeepEnsemble as DeepEnsemble
+    from credax.methods.ensembles.single import Single as Single
+    from credax.methods.laplace.laplace import Laplace as Laplace
+    from credax.methods.laplace.posterior import LaplacePosterior as LaplacePosterior
+    from credax.methods.repulsive.feature_wgd import FeatureWGD as FeatureWGD
+    from credax.methods.repulsive.forde import FoRDE as FoRDE
+    from credax.methods.repulsive.function_svgd import FunctionSVGD as FunctionSVGD
+    from credax.methods.repulsive.function_wgd import FunctionWGD as FunctionWGD
+    from credax.methods.repulsive.lit import LIT as LIT
+    from credax.methods.repulsive.svgd import SVGD as SVGD
+    from credax.methods.repulsive.weight_wgd import WeightWGD as WeightWGD
+    from credax.methods.sampling.cyclical_sgmcmc import CyclicalSGMCMC as CyclicalSGMCMC
+    from credax.methods.sampling.hmc import HMC as HMC
+    from credax.methods.sampling.nuts import NUTS as NUTS
+    from credax.methods.sampling.sghmc import SGHMC as SGHMC
+    from credax.methods.sampling.sgld import SGLD as SGLD
+    from credax.methods.trajectory.checkpoint_ensemble import (
+        CheckpointEnsemble as CheckpointEnsemble,
+    )
+    from credax.methods.trajectory.fast_geometric import FastGeometric as FastGeometric
+    from credax.methods.trajectory.snapshot_ensemble import SnapshotEnsemble as SnapshotEnsemble
+    from credax.methods.trajectory.swa import SWA as SWA
+    from credax.methods.trajectory.swag import SWAG as SWAG
+    from credax.methods.variational.full_covariance_vi import FullCovarianceVI as FullCovarianceVI
+    from credax.methods.variational.low_rank_vi import LowRankVI as LowRankVI
+    from credax.methods.variational.mean_field_vi import MeanFieldVI as MeanFieldVI
     from credax.metrics import evaluate as evaluate
     from credax.network import FunctionNetwork as FunctionNetwork
     from credax.network import Network as Network
@@ -97,32 +99,32 @@ __getattr__, __all__ = lazy_names(  # pyright: ignore[reportUnsupportedDunderAll
         "Problem": "problem",
         "Batch": "problem",
         "Standardise": "standardise",
-        "Single": "methods.single",
-        "DeepEnsemble": "methods.deep_ensemble",
-        "FoRDE": "methods.forde",
-        "FeatureWGD": "methods.feature_wgd",
-        "LIT": "methods.lit",
-        "WeightWGD": "methods.weight_wgd",
-        "SVGD": "methods.svgd",
-        "FunctionWGD": "methods.function_wgd",
-        "FunctionSVGD": "methods.function_svgd",
-        "SWA": "methods.swa",
-        "SWAG": "methods.swag",
-        "Laplace": "methods.laplace",
-        "LaplacePosterior": "methods.laplace_posterior",
-        "MCDropout": "methods.mc_dropout",
-        "MCBatchNorm": "methods.mc_batch_norm",
-        "NUTS": "methods.nuts",
-        "HMC": "methods.hmc",
-        "FullCovarianceVI": "methods.full_covariance_vi",
-        "LowRankVI": "methods.low_rank_vi",
-        "MeanFieldVI": "methods.mean_field_vi",
-        "SnapshotEnsemble": "methods.snapshot_ensemble",
-        "SGLD": "methods.sgld",
-        "SGHMC": "methods.sghmc",
-        "FastGeometric": "methods.fast_geometric",
-        "CyclicalSGMCMC": "methods.cyclical_sgmcmc",
-        "CheckpointEnsemble": "methods.checkpoint_ensemble",
+        "Single": "methods.ensembles.single",
+        "DeepEnsemble": "methods.ensembles.deep_ensemble",
+        "FoRDE": "methods.repulsive.forde",
+        "FeatureWGD": "methods.repulsive.feature_wgd",
+        "LIT": "methods.repulsive.lit",
+        "WeightWGD": "methods.repulsive.weight_wgd",
+        "SVGD": "methods.repulsive.svgd",
+        "FunctionWGD": "methods.repulsive.function_wgd",
+        "FunctionSVGD": "methods.repulsive.function_svgd",
+        "SWA": "methods.trajectory.swa",
+        "SWAG": "methods.trajectory.swag",
+        "Laplace": "methods.laplace.laplace",
+        "LaplacePosterior": "methods.laplace.posterior",
+        "MCDropout": "methods.dropout.mc_dropout",
+        "MCBatchNorm": "methods.dropout.mc_batch_norm",
+        "NUTS": "methods.sampling.nuts",
+        "HMC": "methods.sampling.hmc",
+        "FullCovarianceVI": "methods.variational.full_covariance_vi",
+        "LowRankVI": "methods.variational.low_rank_vi",
+        "MeanFieldVI": "methods.variational.mean_field_vi",
+        "SnapshotEnsemble": "methods.trajectory.snapshot_ensemble",
+        "SGLD": "methods.sampling.sgld",
+        "SGHMC": "methods.sampling.sghmc",
+        "FastGeometric": "methods.trajectory.fast_geometric",
+        "CyclicalSGMCMC": "methods.sampling.cyclical_sgmcmc",
+        "CheckpointEnsemble": "methods.trajectory.checkpoint_ensemble",
         "NTK": "infinite.method",
         "NNGP": "infinite.method",
         "Training": "training.config",

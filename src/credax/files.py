@@ -62,6 +62,8 @@ def _reason(path: Path, size: int, error: OSError) -> str:
 
 
 def _sync_folder(folder: Path) -> None:
+    if os.name == "nt":  # Windows has no handle of a folder to sync
+        return
     handle = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(handle)

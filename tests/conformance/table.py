@@ -4,31 +4,31 @@ from dataclasses import dataclass
 from typing import Any
 
 from credax.infinite.method import NNGP, NTK
-from credax.methods.checkpoint_ensemble import CheckpointEnsemble
-from credax.methods.cyclical_sgmcmc import CyclicalSGMCMC
-from credax.methods.deep_ensemble import DeepEnsemble
-from credax.methods.fast_geometric import FastGeometric
-from credax.methods.feature_wgd import FeatureWGD
-from credax.methods.forde import FoRDE
-from credax.methods.full_covariance_vi import FullCovarianceVI
-from credax.methods.function_svgd import FunctionSVGD
-from credax.methods.function_wgd import FunctionWGD
-from credax.methods.hmc import HMC
-from credax.methods.laplace import Laplace
-from credax.methods.lit import LIT
-from credax.methods.low_rank_vi import LowRankVI
-from credax.methods.mc_batch_norm import MCBatchNorm
-from credax.methods.mc_dropout import MCDropout
-from credax.methods.mean_field_vi import MeanFieldVI
-from credax.methods.nuts import NUTS
-from credax.methods.sghmc import SGHMC
-from credax.methods.sgld import SGLD
-from credax.methods.single import Single
-from credax.methods.snapshot_ensemble import SnapshotEnsemble
-from credax.methods.svgd import SVGD
-from credax.methods.swa import SWA
-from credax.methods.swag import SWAG
-from credax.methods.weight_wgd import WeightWGD
+from credax.methods.dropout.mc_batch_norm import MCBatchNorm
+from credax.methods.dropout.mc_dropout import MCDropout
+from credax.methods.ensembles.deep_ensemble import DeepEnsemble
+from credax.methods.ensembles.single import Single
+from credax.methods.laplace.laplace import Laplace
+from credax.methods.repulsive.feature_wgd import FeatureWGD
+from credax.methods.repulsive.forde import FoRDE
+from credax.methods.repulsive.function_svgd import FunctionSVGD
+from credax.methods.repulsive.function_wgd import FunctionWGD
+from credax.methods.repulsive.lit import LIT
+from credax.methods.repulsive.svgd import SVGD
+from credax.methods.repulsive.weight_wgd import WeightWGD
+from credax.methods.sampling.cyclical_sgmcmc import CyclicalSGMCMC
+from credax.methods.sampling.hmc import HMC
+from credax.methods.sampling.nuts import NUTS
+from credax.methods.sampling.sghmc import SGHMC
+from credax.methods.sampling.sgld import SGLD
+from credax.methods.trajectory.checkpoint_ensemble import CheckpointEnsemble
+from credax.methods.trajectory.fast_geometric import FastGeometric
+from credax.methods.trajectory.snapshot_ensemble import SnapshotEnsemble
+from credax.methods.trajectory.swa import SWA
+from credax.methods.trajectory.swag import SWAG
+from credax.methods.variational.full_covariance_vi import FullCovarianceVI
+from credax.methods.variational.low_rank_vi import LowRankVI
+from credax.methods.variational.mean_field_vi import MeanFieldVI
 from credax.networks import MLP
 
 

@@ -16,7 +16,7 @@ from credax.cli import main
 from credax.cli.config import task_from_json
 from credax.runs import open_run
 
-METHOD = "src/credax/methods/weight_average.py"
+METHOD = "src/credax/methods/trajectory/weight_average.py"
 REGISTRY = "src/credax/methods/__init__.py"
 ROWS = "tests/conformance/table.py"
 TEST = "tests/methods/test_weight_average.py"
@@ -35,7 +35,7 @@ def registered(guide, tmp_path, monkeypatch):
     """The guide's method, as if its file and its line in the registry were there."""
     path = tmp_path / "weight_average.py"
     path.write_text(guide[METHOD])
-    name = "credax.methods.weight_average"
+    name = "credax.methods.trajectory.weight_average"
     spec = importlib.util.spec_from_file_location(name, path)
     module = importlib.util.module_from_spec(spec)
     monkeypatch.setitem(sys.modules, name, module)
@@ -89,7 +89,7 @@ def tree(guide, tmp_path_factory):
     insert(copy / REGISTRY, "REGISTRY = {", guide[REGISTRY])
     insert(copy / ROWS, "ROWS = {", guide[ROWS])
     text = (copy / ROWS).read_text()
-    new = "from credax.methods.weight_average import WeightAverage\n"
+    new = "from credax.methods.trajectory.weight_average import WeightAverage\n"
     (copy / ROWS).write_text(text.replace("\n\n\n@dataclass", f"\n{new}\n\n@dataclass", 1))
     return copy
 

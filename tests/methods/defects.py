@@ -35,8 +35,8 @@ class Defect(NamedTuple):
     test: str
 
 
-SWAG, LAWS, COLLECTING = "methods/swag.py", "laws.py", "training/collecting.py"
-SAMPLING, STATISTICS = "methods/sampling.py", "batch_statistics.py"
+SWAG, LAWS, COLLECTING = "methods/trajectory/swag.py", "laws.py", "training/collecting.py"
+SAMPLING, STATISTICS = "methods/sampling/stochastic.py", "batch_statistics.py"
 AVERAGES = "methods/test_weight_averages.py::test_"
 SAMPLERS = "methods/test_stochastic_samplers.py::test_"
 CYCLES = "methods/test_cyclical_sampler.py::test_"
@@ -98,7 +98,13 @@ DEFECTS = {
     ),
     "swa-replaces-its-start": Defect(
         "R19",
-        (Edit("methods/swa.py", "[first, *captures] if self.include_initial", "captures if True"),),
+        (
+            Edit(
+                "methods/trajectory/swa.py",
+                "[first, *captures] if self.include_initial",
+                "captures if True",
+            ),
+        ),
         AVERAGES + "swa_by_hand",
     ),
     "sampler-forgets-the-rows": Defect(
@@ -127,7 +133,7 @@ DEFECTS = {
         "R23",
         (
             Edit(
-                "methods/cyclical_sgmcmc.py",
+                "methods/sampling/cyclical_sgmcmc.py",
                 "ceil(steps / self.cycles)",
                 "floor(steps / self.cycles)",
             ),
@@ -143,7 +149,7 @@ DEFECTS = {
         "R9",
         (
             Edit(
-                "methods/variational.py",
+                "methods/variational/variational.py",
                 "return 0.5 * precision * law.second_moment() - constant - law.entropy()",
                 "total = 0.5 * precision * law.second_moment() - constant - law.entropy()\n"
                 "    return total / len(jax.tree.leaves(law.mean))",
@@ -160,7 +166,7 @@ DEFECTS = {
         "R10",
         (
             Edit(
-                "methods/local_noise.py",
+                "methods/variational/local_noise.py",
                 "return jnp.where(jax.random.bernoulli(key, 0.5, (size,)), 1, -1).astype(dtype)",
                 "return 2 * jax.random.uniform(key, (size,), dtype, 0, 2) - 1",
             ),
@@ -188,7 +194,7 @@ DEFECTS = {
         "dropout",
         (
             Edit(
-                "methods/masks.py",
+                "methods/dropout/masks.py",
                 "with using_phase(settled=None):\n                return",
                 "with using_phase():\n                return",
             ),
@@ -198,9 +204,9 @@ DEFECTS = {
     "batch-norm-shares-a-list": Defect(
         "R8",
         (
-            Edit("methods/mc_batch_norm.py", "members = []", "members = _MEMBERS"),
+            Edit("methods/dropout/mc_batch_norm.py", "members = []", "members = _MEMBERS"),
             Edit(
-                "methods/mc_batch_norm.py",
+                "methods/dropout/mc_batch_norm.py",
                 "\n\n@dataclass(frozen=True)",
                 "\n_MEMBERS = []\n\n\n@dataclass(frozen=True)",
             ),
@@ -209,30 +215,36 @@ DEFECTS = {
     ),
     "snapshots-spaced-from-zero": Defect(
         "R20",
-        (Edit("methods/snapshot_ensemble.py", "math.ceil((steps - first) /", "math.ceil(steps /"),),
+        (
+            Edit(
+                "methods/trajectory/snapshot_ensemble.py",
+                "math.ceil((steps - first) /",
+                "math.ceil(steps /",
+            ),
+        ),
         "methods/test_snapshots.py::test_number_and_times_of_snapshots",
     ),
     "jacobians-of-all-rows": Defect(
         "R27",
         (
             Edit(
-                "methods/laplace_fit.py",
+                "methods/laplace/fit.py",
                 "rows = rows_at_once(plan.bytes_a_row(itemsize), memory)",
                 "rows = len(data)",
             ),
         ),
-        "methods/test_laplace_curvature.py::test_a_fit_never_holds_the_jacobians_of_all_rows",
+        "methods/test_curvature.py::test_a_fit_never_holds_the_jacobians_of_all_rows",
     ),
     "bias-in-a-block-of-its-own": Defect(
         "R28",
-        (Edit("methods/laplace_plan.py", "if joint and read.bias in names", "if False"),),
+        (Edit("methods/laplace/plan.py", "if joint and read.bias in names", "if False"),),
         LAPLACE + "conjugate_regression_is_exact",
     ),
     "curvature-averaged-over-rows": Defect(
         "4.3",
         (
             Edit(
-                "methods/laplace_curvature.py",
+                "methods/laplace/curvature.py",
                 "    return _summed(each)\n",
                 "    return [total / len(data) for total in _summed(each)]\n",
             ),

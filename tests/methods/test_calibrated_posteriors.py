@@ -12,7 +12,7 @@ from laplace_cases import line_network, line_problem, surround
 from scipy import stats
 
 import credax as cx
-from credax.methods.hamiltonian import Chain
+from credax.methods.sampling.hamiltonian import Chain
 from credax.training import Descent
 
 T = np.array([-1, -0.5, 0, 0.5, 1])

@@ -8,7 +8,7 @@ import pytest
 import credax as cx
 from credax.data import Split
 from credax.errors import InputError
-from credax.methods.deep_ensemble import input_range
+from credax.methods.ensembles.deep_ensemble import input_range
 from credax.network import FunctionNetwork, Variables
 
 

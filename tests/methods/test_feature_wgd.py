@@ -8,10 +8,10 @@ import pytest
 import credax as cx
 from credax.data import Split
 from credax.errors import InputError
-from credax.methods.function_prior import FunctionPrior
-from credax.methods.pushes import ProjectedPush
-from credax.methods.repulsive import Scene
-from credax.methods.spaces import Embedding
+from credax.methods.repulsive.function_prior import FunctionPrior
+from credax.methods.repulsive.pushes import ProjectedPush
+from credax.methods.repulsive.repulsive import Scene
+from credax.methods.repulsive.spaces import Embedding
 from credax.problem import Batch
 
 PROBLEM = cx.Problem(cx.networks.MLP((8, 4), outputs=3), cx.Categorical(), weight_decay=1e-3)

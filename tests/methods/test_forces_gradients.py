@@ -8,9 +8,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from credax.methods import forces
-from credax.methods.forces import GradientKernel, cosine_penalty
-from credax.methods.lengthscale import Dense, Factored, Identity
+from credax.methods.repulsive import forces
+from credax.methods.repulsive.forces import GradientKernel, cosine_penalty
+from credax.methods.repulsive.lengthscale import Dense, Factored, Identity
 
 gradient_force = eqx.filter_jit(forces.gradient_force)
 

@@ -10,8 +10,8 @@ from blackjax.mcmc import integrators, metrics
 import credax as cx
 from credax.data import Split
 from credax.errors import InputError
-from credax.methods.chains import diagnose, effective_sample_size
-from credax.methods.hamiltonian import CHUNK, Chain, ChainRejected
+from credax.methods.sampling.chains import diagnose, effective_sample_size
+from credax.methods.sampling.hamiltonian import CHUNK, Chain, ChainRejected
 from credax.training import Descent, RunFolder
 
 T = np.array([-1, -0.5, 0, 0.5, 1])

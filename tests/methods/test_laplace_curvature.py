@@ -7,24 +7,24 @@ import pytest
 from laplace_cases import surround
 
 import credax as cx
-from credax.methods import laplace_curvature
-from credax.methods.lanczos import leading_eigenpairs
-from credax.methods.laplace_curvature import (
+from credax.methods.laplace import curvature
+from credax.methods.laplace.curvature import (
     curvature_product,
     dense_sums,
     kronecker_sums,
     rows_at_once,
 )
-from credax.methods.laplace_fit import curvature_blocks
-from credax.methods.laplace_likelihood import curvature_root, row_outputs
-from credax.methods.laplace_plan import make_plan
-from credax.methods.laplace_subset import Subset, named
+from credax.methods.laplace.fit import curvature_blocks
+from credax.methods.laplace.lanczos import leading_eigenpairs
+from credax.methods.laplace.likelihood import curvature_root, row_outputs
+from credax.methods.laplace.plan import make_plan
+from credax.methods.laplace.subset import Subset, named
 from credax.structure.taps import tapping
 
 pytestmark = [
     pytest.mark.usefixtures("float64"),
     # Random networks are at no mode.
-    pytest.mark.filterwarnings("ignore::credax.methods.laplace_fit.NotAtMode"),
+    pytest.mark.filterwarnings("ignore::credax.methods.laplace.fit.NotAtMode"),
 ]
 RNG = np.random.default_rng(0)
 
@@ -280,13 +280,13 @@ def test_a_fit_never_holds_the_jacobians_of_all_rows(structure, monkeypatch):
     problem, variables, _ = mlp_case()
     x = np.random.default_rng(4).normal(size=(40, 4))
     data = cx.Split(x, np.arange(40) % 3)
-    seen, inner = [], laplace_curvature._dense
+    seen, inner = [], curvature._dense
 
     def watched(problem, variables, subset, part, sizes):
         seen.append(len(part.x))
         return inner(problem, variables, subset, part, sizes)
 
-    monkeypatch.setattr(laplace_curvature, "_dense", watched)
+    monkeypatch.setattr(curvature, "_dense", watched)
     plan = make_plan(problem, variables, x, structure=structure, subset="all")
     room = 5.5 * plan.bytes_a_row(8) / 0.25e9
     blocks = [

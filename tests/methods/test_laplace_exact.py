@@ -15,7 +15,7 @@ from laplace_cases import (
 from scipy.stats import norm
 
 import credax as cx
-from credax.methods.laplace_links import nodes, probit, spread_outputs
+from credax.methods.laplace.links import nodes, probit, spread_outputs
 
 pytestmark = pytest.mark.usefixtures("float64")
 

@@ -7,7 +7,7 @@ import pytest
 from laplace_cases import surround
 
 import credax as cx
-from credax.methods.laplace_fit import NotAtMode
+from credax.methods.laplace.fit import NotAtMode
 
 X = np.random.default_rng(0).normal(size=(24, 3)).astype(np.float32)
 Y = (X[:, 0] > 0).astype(int) + (X[:, 1] > 1)
@@ -42,7 +42,7 @@ def around(count=1, **options):
 
 
 @pytest.mark.parametrize("name", STRUCTURES)
-@pytest.mark.filterwarnings("ignore::credax.methods.laplace_fit.NotAtMode")
+@pytest.mark.filterwarnings("ignore::credax.methods.laplace.fit.NotAtMode")
 def test_members_files_and_batches(name, tmp_path):
     posterior = around(2, **STRUCTURES[name])
     members = 2 if name in ("probit", "bridge") else 16
@@ -63,7 +63,7 @@ def test_members_files_and_batches(name, tmp_path):
     assert first.read_bytes() == second.read_bytes()
 
 
-@pytest.mark.filterwarnings("ignore::credax.methods.laplace_fit.NotAtMode")
+@pytest.mark.filterwarnings("ignore::credax.methods.laplace.fit.NotAtMode")
 def test_modes_do_not_depend_on_how_many_there_are():
     one, three = around(1), around(3)
     np.testing.assert_allclose(
@@ -72,7 +72,7 @@ def test_modes_do_not_depend_on_how_many_there_are():
     assert one.log_evidence[0] == pytest.approx(three.log_evidence[0], rel=1e-6)
 
 
-@pytest.mark.filterwarnings("ignore::credax.methods.laplace_fit.NotAtMode")
+@pytest.mark.filterwarnings("ignore::credax.methods.laplace.fit.NotAtMode")
 def test_only_the_chosen_weights_are_drawn():
     posterior = around(1, leaves=("1_dense/kernel",))
     draws, mode = posterior.sample(jax.random.key(0), 4), posterior.mode(0)
@@ -87,7 +87,7 @@ def test_only_the_chosen_weights_are_drawn():
     assert np.all(kernels.std(0) > 0)
 
 
-@pytest.mark.filterwarnings("ignore::credax.methods.laplace_fit.NotAtMode")
+@pytest.mark.filterwarnings("ignore::credax.methods.laplace.fit.NotAtMode")
 def test_the_largest_variances_are_chosen():
     diagonal = around(1, structure="diagonal")
     values = np.concatenate([block.values for block in diagonal.laws[0].blocks])
@@ -96,7 +96,7 @@ def test_the_largest_variances_are_chosen():
     assert values[chosen].max() <= np.delete(values, chosen).min()
 
 
-@pytest.mark.filterwarnings("ignore::credax.methods.laplace_fit.NotAtMode")
+@pytest.mark.filterwarnings("ignore::credax.methods.laplace.fit.NotAtMode")
 def test_a_colder_temperature_narrows():
     warm, cold = around(1), around(1, temperature=0.1)
     wide, narrow = (np.trace(p.function_moments(X)[1], axis1=-2, axis2=-1) for p in (warm, cold))
@@ -123,7 +123,7 @@ def test_around_trained_members_nothing_is_trained():
     assert max(own.diagnostics["distance_from_mode"]) < 1
 
 
-@pytest.mark.filterwarnings("ignore::credax.methods.laplace_fit.NotAtMode")
+@pytest.mark.filterwarnings("ignore::credax.methods.laplace.fit.NotAtMode")
 def test_validation_rows_choose_the_precision():
     """The chosen one is no worse on them than any of a finer grid, to the search's accuracy."""
     problem, training = problem_of(), cx.Training(epochs=60, batch_size=16, learning_rate=0.3)

@@ -7,8 +7,8 @@ import pytest
 from credax.data import Split
 from credax.data.pca import principal_components, second_moment
 from credax.errors import InputError
-from credax.methods.forces import distances_from_gram
-from credax.methods.lengthscale import (
+from credax.methods.repulsive.forces import distances_from_gram
+from credax.methods.repulsive.lengthscale import (
     Dense,
     Factored,
     Graph,

@@ -7,8 +7,8 @@ import pytest
 
 import credax as cx
 from credax.laws import LowRankGaussian
-from credax.methods.local_noise import noisy_outputs, signs
-from credax.methods.reads import find_reads
+from credax.methods.laplace.reads import find_reads
+from credax.methods.variational.local_noise import noisy_outputs, signs
 
 ESTIMATORS = ("shared", "local", "flipout")
 LINE = cx.FunctionNetwork(lambda key, x: {"w": jnp.zeros((2, 1))}, lambda p, x: x @ p["w"])

@@ -11,8 +11,8 @@ from scipy.special import logsumexp
 import credax as cx
 from credax.data import Split
 from credax.errors import InputError
-from credax.methods.dropout_posterior import DropoutPosterior
-from credax.methods.masks import Own, inserted_masks
+from credax.methods.dropout.dropout_posterior import DropoutPosterior
+from credax.methods.dropout.masks import Own, inserted_masks
 from credax.networks import Activation, BatchNorm, Conv, Dense, Dropout, Flatten, Sequential
 from credax.posterior import population
 

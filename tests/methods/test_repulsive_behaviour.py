@@ -7,8 +7,13 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from credax.methods.forces import GradientKernel, cosine_penalty, gradient_diversity, gradient_force
-from credax.methods.lengthscale import Factored
+from credax.methods.repulsive.forces import (
+    GradientKernel,
+    cosine_penalty,
+    gradient_diversity,
+    gradient_force,
+)
+from credax.methods.repulsive.lengthscale import Factored
 
 
 def draws(members=4, batch=3, inputs=5, seed=0):

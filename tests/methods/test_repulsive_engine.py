@@ -11,9 +11,9 @@ from repulsive_cases import batch_of, dynamics_of, gradient, largest_scaled, sta
 
 import credax as cx
 from credax.data import Split
-from credax.methods.forces import gradient_force
-from credax.methods.lengthscale import Dense, Factored
-from credax.methods.spaces import InputGradients
+from credax.methods.repulsive.forces import gradient_force
+from credax.methods.repulsive.lengthscale import Dense, Factored
+from credax.methods.repulsive.spaces import InputGradients
 from credax.problem import Batch
 from credax.training.engine import build_program
 from credax.training.loop import MemberDiverged

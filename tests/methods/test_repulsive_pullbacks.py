@@ -8,7 +8,7 @@ import pytest
 from repulsive_cases import batch_of, dynamics_of, gradient, largest_scaled, start
 
 import credax as cx
-from credax.methods.spaces import InputGradients, chosen_output
+from credax.methods.repulsive.spaces import InputGradients, chosen_output
 from credax.network import Variables
 from credax.networks import Activation, AvgPool, Conv, Dense, Flatten, Sequential
 from credax.training.members import Map, Unroll, Vmap

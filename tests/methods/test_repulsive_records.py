@@ -13,8 +13,8 @@ import credax as cx
 from credax.data import Split
 from credax.data.pca import principal_components
 from credax.errors import InputError
-from credax.methods.lengthscale import Dense, Factored, Identity
-from credax.methods.weight_wgd import Annealing
+from credax.methods.repulsive.lengthscale import Dense, Factored, Identity
+from credax.methods.repulsive.weight_wgd import Annealing
 from credax.network import Variables
 from credax.training.describe import describe_method
 
@@ -199,7 +199,7 @@ def test_a_schedule_scales_the_repulsion(float64):
     assert described["repulsion_scale"].endswith("test_repulsive_records.halving")
     assert json.loads(json.dumps(described)) == described
     own = describe_method(cx.FoRDE(lengthscale=Identity(), repulsion_scale=0.1))
-    assert own["lengthscale"] == "credax.methods.lengthscale.Identity"
+    assert own["lengthscale"] == "credax.methods.repulsive.lengthscale.Identity"
     assert own["repulsion_scale"] == 0.1
 
 

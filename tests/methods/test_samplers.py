@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from credax.methods import forces
+from credax.methods.repulsive import forces
 
 MEAN = np.array([-0.68, 0.80])
 COVARIANCE = np.array([[1.1, 0.8], [0.8, 3.35]])

@@ -11,8 +11,8 @@ import pytest
 import credax as cx
 from credax.data import Split
 from credax.errors import InputError
-from credax.methods.chains import effective_sample_size, split_rhat
-from credax.methods.sampling import TargetChanged, spread_captures
+from credax.methods.sampling.chains import effective_sample_size, split_rhat
+from credax.methods.sampling.stochastic import TargetChanged, spread_captures
 from credax.problem import Batch
 from credax.training import Descent
 from credax.training.langevin import Langevin, stationary_variance

@@ -10,7 +10,7 @@ import credax as cx
 from credax.data import Split
 from credax.errors import InputError
 from credax.laws import FullGaussian, LowRankGaussian
-from credax.methods.variational import gaussian_kl
+from credax.methods.variational.variational import gaussian_kl
 from credax.problem import Batch
 
 T = np.array([-1, -0.5, 0, 0.5, 1])

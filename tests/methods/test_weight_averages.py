@@ -11,7 +11,7 @@ from credax.data import Split
 from credax.errors import InputError
 from credax.laws import LowRankGaussian
 from credax.methods.modes import averaging_settings, regular_captures
-from credax.methods.swag import swag_law
+from credax.methods.trajectory.swag import swag_law
 from credax.training.collecting import Averaging
 from credax.training.schedule import learning_rate_at
 

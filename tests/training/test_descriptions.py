@@ -15,7 +15,7 @@ import credax as cx
 from credax.data import Split
 from credax.description import describe, shortened
 from credax.errors import InputError
-from credax.methods.lengthscale import Dense
+from credax.methods.repulsive.lengthscale import Dense
 from credax.training import RunFolder
 
 PROBLEM = cx.Problem(cx.networks.MLP((4,), outputs=3), cx.Categorical())

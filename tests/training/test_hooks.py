@@ -10,7 +10,7 @@ import pytest
 import credax as cx
 from credax.data import Split
 from credax.errors import InputError
-from credax.methods.single import Single
+from credax.methods.ensembles.single import Single
 from credax.posterior import Population
 from credax.training.hooks import SetsTraining, TunedOnValidation, settings_of, wants_tuning
 

@@ -17,7 +17,7 @@ from credax.experiments.recording import MadeData, record, row
 from credax.files import read_json, write_json
 from credax.infinite.net import Serial
 from credax.likelihood import Gaussian
-from credax.methods.deep_ensemble import DeepEnsemble
+from credax.methods.ensembles.deep_ensemble import DeepEnsemble
 from credax.metrics import equivariance
 from credax.network import Variables
 from credax.reading import check_record

@@ -11,7 +11,7 @@ from credax.errors import InputError
 from credax.experiments.bench import Bench
 from credax.experiments.equivariance_pictures import Settings, plain_cnn, study
 from credax.experiments.experiment import Arm, Data, Experiment, Outcome, Scale
-from credax.methods.deep_ensemble import DeepEnsemble
+from credax.methods.ensembles.deep_ensemble import DeepEnsemble
 from credax.training import Training
 
 FOLDER = "NCT-CRC-HE-100K"

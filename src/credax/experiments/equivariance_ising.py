@@ -14,7 +14,7 @@ from credax.experiments.figures import Figure, reference_line, sheet
 from credax.experiments.recording import MadeData, record, row
 from credax.infinite.net import Serial
 from credax.likelihood import Gaussian
-from credax.methods.deep_ensemble import DeepEnsemble
+from credax.methods.ensembles.deep_ensemble import DeepEnsemble
 from credax.metrics import equivariance
 from credax.report.svg import Axis, Frame
 from credax.training import Training

@@ -9,8 +9,8 @@ from credax.experiments.bench import Bench
 from credax.experiments.equivariance_pictures import Settings, plain_cnn, study
 from credax.experiments.experiment import Arm, Data, Experiment, Outcome, Scale
 from credax.experiments.published import Measure, Published
-from credax.methods.deep_ensemble import DeepEnsemble
-from credax.methods.single import Single
+from credax.methods.ensembles.deep_ensemble import DeepEnsemble
+from credax.methods.ensembles.single import Single
 from credax.training import Training
 
 PUBLISHED = Published(

@@ -12,7 +12,7 @@ from credax.experiments.figures import Figure, member_line, sheet
 from credax.experiments.recording import MadeData, record, row
 from credax.infinite.net import Serial
 from credax.likelihood import Gaussian
-from credax.methods.deep_ensemble import DeepEnsemble
+from credax.methods.ensembles.deep_ensemble import DeepEnsemble
 from credax.report.svg import Axis, Frame
 from credax.training import Training
 

@@ -11,7 +11,7 @@ from credax.experiments.forde_cifar10 import PAPER
 from credax.experiments.forde_digits import CPU, CURVES, SMALL, digits_scale, ensemble
 from credax.experiments.forde_images import EPS, MEMBERS
 from credax.experiments.shift import paired_findings, severity_figure, study
-from credax.methods.forde import FoRDE
+from credax.methods.repulsive.forde import FoRDE
 
 STRENGTHS = (0.0, 0.1, 1.0, 10.0)
 DECAY_SHARE = 80 / 300

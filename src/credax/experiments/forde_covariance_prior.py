@@ -20,7 +20,7 @@ from credax.experiments.forde_images import (
     test_scale,
 )
 from credax.experiments.published import Published
-from credax.methods.forde import FoRDE
+from credax.methods.repulsive.forde import FoRDE
 from credax.network import Network, Variables
 from credax.networks import Sequential
 

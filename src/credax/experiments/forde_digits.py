@@ -8,13 +8,13 @@ from credax.experiments.figures import Figure
 from credax.experiments.published import Measure, Published
 from credax.experiments.saliency import input_gradients, saliency_figure
 from credax.experiments.shift import Shift, paired_findings, severity_figure, study
-from credax.methods.deep_ensemble import DeepEnsemble
-from credax.methods.feature_wgd import FeatureWGD
-from credax.methods.forde import FoRDE
-from credax.methods.function_wgd import FunctionWGD
-from credax.methods.lit import LIT
-from credax.methods.single import Single
-from credax.methods.weight_wgd import WeightWGD
+from credax.methods.ensembles.deep_ensemble import DeepEnsemble
+from credax.methods.ensembles.single import Single
+from credax.methods.repulsive.feature_wgd import FeatureWGD
+from credax.methods.repulsive.forde import FoRDE
+from credax.methods.repulsive.function_wgd import FunctionWGD
+from credax.methods.repulsive.lit import LIT
+from credax.methods.repulsive.weight_wgd import WeightWGD
 from credax.networks import MLP
 from credax.training import Training
 

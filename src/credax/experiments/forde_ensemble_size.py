@@ -11,8 +11,8 @@ from credax.experiments.forde_digits import CPU, SMALL, digits_scale
 from credax.experiments.forde_images import EPS, SOURCE, paper_network
 from credax.experiments.published import Measure, Published
 from credax.experiments.shift import study
-from credax.methods.deep_ensemble import DeepEnsemble
-from credax.methods.forde import FoRDE
+from credax.methods.ensembles.deep_ensemble import DeepEnsemble
+from credax.methods.repulsive.forde import FoRDE
 from credax.report import Result
 from credax.report.svg import Axis, Frame
 

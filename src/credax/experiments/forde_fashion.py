@@ -4,7 +4,7 @@ from credax.experiments.experiment import Arm, Data, Experiment, Scale
 from credax.experiments.forde_digits import ensemble
 from credax.experiments.forde_images import forde_arms, run, test_scale
 from credax.experiments.shift import Shift
-from credax.methods.single import Single
+from credax.methods.ensembles.single import Single
 from credax.networks import MLP
 from credax.training import Training
 

@@ -9,8 +9,8 @@ from credax.experiments.forde_cifar10 import PAPER
 from credax.experiments.forde_digits import CPU, CURVES, SMALL, digits_scale, ensemble
 from credax.experiments.forde_images import EPS, MEMBERS
 from credax.experiments.shift import paired_findings, severity_figure, study
-from credax.methods.forde import FoRDE
-from credax.methods.lit import LIT
+from credax.methods.repulsive.forde import FoRDE
+from credax.methods.repulsive.lit import LIT
 
 STRENGTHS = (0.01, 0.1, 1.0)
 

@@ -11,12 +11,12 @@ from credax.experiments.experiment import Arm, Data, Outcome, Scale
 from credax.experiments.forde_digits import CURVES, ensemble, saliency
 from credax.experiments.published import Measure, Published
 from credax.experiments.shift import Shift, paired_findings, severity_figure, study
-from credax.methods.feature_wgd import FeatureWGD
-from credax.methods.forde import FoRDE
-from credax.methods.function_wgd import FunctionWGD
-from credax.methods.lit import LIT
-from credax.methods.single import Single
-from credax.methods.weight_wgd import WeightWGD
+from credax.methods.ensembles.single import Single
+from credax.methods.repulsive.feature_wgd import FeatureWGD
+from credax.methods.repulsive.forde import FoRDE
+from credax.methods.repulsive.function_wgd import FunctionWGD
+from credax.methods.repulsive.lit import LIT
+from credax.methods.repulsive.weight_wgd import WeightWGD
 from credax.network import Network
 from credax.networks import CNN, MLP, AvgPool, Sequential, build
 from credax.training import Training

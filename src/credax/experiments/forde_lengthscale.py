@@ -11,7 +11,7 @@ from credax.experiments.forde_digits import CPU, SMALL, digits_scale, ensemble
 from credax.experiments.forde_images import EPS, MEMBERS, SOURCE
 from credax.experiments.published import Measure, Published
 from credax.experiments.shift import Study, paired_findings, study
-from credax.methods.forde import FoRDE
+from credax.methods.repulsive.forde import FoRDE
 from credax.report import Result
 from credax.report.svg import Axis, Frame
 

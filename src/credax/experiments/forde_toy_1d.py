@@ -10,10 +10,10 @@ from credax.experiments.experiment import Arm, Data, Experiment, Outcome, Scale
 from credax.experiments.figures import Figure, member_line, sheet
 from credax.experiments.uniform import UniformStart
 from credax.likelihood import Gaussian
-from credax.methods.deep_ensemble import DeepEnsemble
-from credax.methods.forde import FoRDE
-from credax.methods.function_wgd import FunctionWGD
-from credax.methods.weight_wgd import WeightWGD
+from credax.methods.ensembles.deep_ensemble import DeepEnsemble
+from credax.methods.repulsive.forde import FoRDE
+from credax.methods.repulsive.function_wgd import FunctionWGD
+from credax.methods.repulsive.weight_wgd import WeightWGD
 from credax.metrics import evaluate
 from credax.networks import MLP
 from credax.prediction import Prediction

@@ -9,10 +9,10 @@ from credax.experiments.bench import Bench
 from credax.experiments.experiment import Arm, Data, Experiment, Outcome, Scale
 from credax.experiments.figures import Figure, image, sheet
 from credax.experiments.saliency import input_gradients, mean_cosine, median_distance
-from credax.methods.deep_ensemble import DeepEnsemble
-from credax.methods.forde import FoRDE
-from credax.methods.function_wgd import FunctionWGD
-from credax.methods.weight_wgd import WeightWGD
+from credax.methods.ensembles.deep_ensemble import DeepEnsemble
+from credax.methods.repulsive.forde import FoRDE
+from credax.methods.repulsive.function_wgd import FunctionWGD
+from credax.methods.repulsive.weight_wgd import WeightWGD
 from credax.metrics import evaluate
 from credax.networks import MLP
 from credax.report.colours import rising_colours

@@ -21,11 +21,11 @@ from credax.experiments.shift import (
     severity_figure,
     study,
 )
-from credax.methods.forde import FoRDE
-from credax.methods.function_wgd import FunctionWGD
-from credax.methods.lit import LIT
-from credax.methods.single import Single
-from credax.methods.weight_wgd import WeightWGD
+from credax.methods.ensembles.single import Single
+from credax.methods.repulsive.forde import FoRDE
+from credax.methods.repulsive.function_wgd import FunctionWGD
+from credax.methods.repulsive.lit import LIT
+from credax.methods.repulsive.weight_wgd import WeightWGD
 from credax.network import Variables
 from credax.networks import MLP
 from credax.networks.sequential import Body

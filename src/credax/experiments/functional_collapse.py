@@ -18,7 +18,7 @@ from credax.experiments.populations import (
     zoo_result,
 )
 from credax.experiments.published import Measure, Published
-from credax.methods.deep_ensemble import DeepEnsemble
+from credax.methods.ensembles.deep_ensemble import DeepEnsemble
 from credax.quality import PairMatrix, association, pairwise_mutual_information
 from credax.training import Training
 from credax.zoo import Zoo

@@ -9,7 +9,7 @@ from credax.experiments.densities import density, edges, histogram_panel, map_pa
 from credax.experiments.experiment import Arm, Data, Experiment, Outcome, Scale
 from credax.experiments.figures import Figure, sheet
 from credax.experiments.populations import Named, structure_of, zoo_of, zoo_result
-from credax.methods.deep_ensemble import DeepEnsemble
+from credax.methods.ensembles.deep_ensemble import DeepEnsemble
 from credax.posterior import Population
 from credax.quality import row_test, unit_rows
 from credax.structure import Structure, canonicalise

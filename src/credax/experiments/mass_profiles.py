@@ -17,7 +17,7 @@ from credax.experiments.populations import (
     zoo_result,
 )
 from credax.experiments.published import Measure, Published
-from credax.methods.deep_ensemble import DeepEnsemble
+from credax.methods.ensembles.deep_ensemble import DeepEnsemble
 from credax.network import Variables
 from credax.report.svg import Axis, Frame
 from credax.structure import Structure, excess, imbalance, minimum_mass

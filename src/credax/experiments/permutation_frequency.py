@@ -10,8 +10,8 @@ from credax.experiments.experiment import Arm, Data, Experiment, Outcome, Scale
 from credax.experiments.figures import Figure, sheet
 from credax.experiments.populations import SOURCE, Named, remembered, zoo_of, zoo_result
 from credax.experiments.published import Measure, Published
-from credax.methods.deep_ensemble import DeepEnsemble
-from credax.methods.hmc import HMC
+from credax.methods.ensembles.deep_ensemble import DeepEnsemble
+from credax.methods.sampling.hmc import HMC
 from credax.quality import KendallTracker, index_test, row_test, unit_rows
 from credax.report import Result
 from credax.report.svg import Axis, Frame

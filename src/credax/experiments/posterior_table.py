@@ -16,12 +16,12 @@ from credax.experiments.bench import Bench, Trial
 from credax.experiments.experiment import Arm, Data, Experiment, Outcome, Scale
 from credax.experiments.populations import SOURCE, Named, structure_of, zoo_of
 from credax.experiments.published import Measure, Published
-from credax.methods.deep_ensemble import DeepEnsemble
-from credax.methods.laplace import Laplace
-from credax.methods.mc_dropout import MCDropout
-from credax.methods.mean_field_vi import MeanFieldVI
-from credax.methods.sghmc import SGHMC
-from credax.methods.swag import SWAG
+from credax.methods.dropout.mc_dropout import MCDropout
+from credax.methods.ensembles.deep_ensemble import DeepEnsemble
+from credax.methods.laplace.laplace import Laplace
+from credax.methods.sampling.sghmc import SGHMC
+from credax.methods.trajectory.swag import SWAG
+from credax.methods.variational.mean_field_vi import MeanFieldVI
 from credax.metrics import evaluate
 from credax.posterior import Posterior
 from credax.quality import against_reference

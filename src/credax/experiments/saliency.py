@@ -10,8 +10,8 @@ from jaxtyping import Float
 
 from credax.errors import InputError
 from credax.experiments.figures import Figure, image
-from credax.methods.forces import gradient_diversity
-from credax.methods.spaces import chosen_output
+from credax.methods.repulsive.forces import gradient_diversity
+from credax.methods.repulsive.spaces import chosen_output
 from credax.posterior import Population
 from credax.problem import Batch
 from credax.report.colours import signed_colours

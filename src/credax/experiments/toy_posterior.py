@@ -8,7 +8,7 @@ from credax.experiments.experiment import Arm, Data, Experiment, Outcome, Scale
 from credax.experiments.figures import Figure, sheet
 from credax.experiments.populations import Named, structure_of, zoo_of, zoo_result
 from credax.likelihood import Bernoulli
-from credax.methods.deep_ensemble import DeepEnsemble
+from credax.methods.ensembles.deep_ensemble import DeepEnsemble
 from credax.posterior import Population
 from credax.structure import Structure, canonicalise
 from credax.training import Training

@@ -11,13 +11,13 @@ from credax.experiments.bench import Bench, Trial
 from credax.experiments.experiment import Arm, Data, Experiment, Outcome, Scale
 from credax.experiments.published import Measure, Published
 from credax.likelihood import Gaussian, HeteroscedasticGaussian
-from credax.methods.deep_ensemble import DeepEnsemble
-from credax.methods.hmc import HMC
-from credax.methods.laplace import Laplace
-from credax.methods.mc_dropout import MCDropout
-from credax.methods.mean_field_vi import MeanFieldVI
-from credax.methods.single import Single
-from credax.methods.swag import SWAG
+from credax.methods.dropout.mc_dropout import MCDropout
+from credax.methods.ensembles.deep_ensemble import DeepEnsemble
+from credax.methods.ensembles.single import Single
+from credax.methods.laplace.laplace import Laplace
+from credax.methods.sampling.hmc import HMC
+from credax.methods.trajectory.swag import SWAG
+from credax.methods.variational.mean_field_vi import MeanFieldVI
 from credax.metrics import evaluate
 from credax.networks import MLP
 from credax.report import Result

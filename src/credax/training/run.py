@@ -6,7 +6,6 @@ training rows), ``metrics.jsonl`` (a line per record), ``state.safetensors`` wit
 written under a temporary name, synced and renamed.
 """
 
-import fcntl
 import json
 import os
 import re
@@ -25,6 +24,7 @@ from credax.files import (
     write_atomic,
     write_json,
 )
+from credax.locks import hold
 from credax.reading import check_record, read_json_lines
 from credax.reading.records import NUMBER, TEXT, WHOLE, Optional, kind, map_of, maybe
 from credax.training.describe import changed_freely, compared
@@ -105,7 +105,7 @@ class RunFolder:
                 f"cannot use the folder {self.path} ({error.strerror}); choose another with --out"
             ) from error
         try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            hold(self._lock)
         except OSError as error:
             self.close()
             raise InputError(

@@ -15,7 +15,7 @@ from credax.data.dataset import Dataset, Split
 from credax.data.rows import fingerprint
 from credax.errors import InputError
 from credax.files import tree_names
-from credax.methods.deep_ensemble import DeepEnsemble
+from credax.methods.ensembles.deep_ensemble import DeepEnsemble
 from credax.network import Variables
 from credax.posterior import Population
 from credax.problem import Problem

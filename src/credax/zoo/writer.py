@@ -1,7 +1,6 @@
 """Writing a zoo: members appended one by one or by the batch, whole after any crash."""
 
 import dataclasses
-import fcntl
 import json
 import os
 from collections.abc import Mapping
@@ -12,6 +11,7 @@ import numpy as np
 
 from credax.errors import InputError
 from credax.files import write_atomic
+from credax.locks import hold
 from credax.zoo.manifest import (
     JOURNAL,
     LARGEST_HALF,
@@ -37,7 +37,7 @@ class ZooWriter:
         self.folder.mkdir(parents=True, exist_ok=True)
         self._lock = open(self.folder / ".lock", "w")  # noqa: SIM115 (held until close)
         try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            hold(self._lock)
         except OSError as error:
             self._lock.close()
             raise InputError(f"another process is writing to {self.folder}; wait for it") from error

@@ -1,0 +1,1 @@
+"""Networks made random by what training adds to them: dropout masks, batch statistics."""

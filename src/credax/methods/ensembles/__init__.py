@@ -1,0 +1,1 @@
+"""Independent networks: one, or several mixed."""

@@ -1,0 +1,155 @@
+"""The law around one trained network: its curvature, the tuned prior, and how near the mode is."""
+
+import warnings
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import PyTree
+
+from credax.data.dataset import Split
+from credax.methods.laplace.blocks import Block, Dense, Diagonal, Kronecker, LowRank
+from credax.methods.laplace.curvature import (
+    curvature_product,
+    dense_sums,
+    fit_of,
+    kronecker_sums,
+    rows_at_once,
+)
+from credax.methods.laplace.evidence import tune
+from credax.methods.laplace.lanczos import leading_eigenpairs
+from credax.methods.laplace.likelihood import has_one_noise, without_prior
+from credax.methods.laplace.plan import Plan
+from credax.methods.laplace.posterior import LaplaceLaw
+from credax.methods.laplace.subset import Subset, named, smallest
+from credax.network import Variables
+from credax.prior import GaussianPrior
+from credax.problem import Problem
+
+# In posterior standard deviations a weight: a draw is at 1.
+FAR = 3.0
+
+
+class NotAtMode(UserWarning):
+    """The network that Laplace was asked to surround is not near a mode."""
+
+
+def curvature_blocks(
+    problem: Problem, variables: Variables, data: Split, plan: Plan, *, rank: int, memory: float
+) -> tuple[Block, ...]:
+    """The curvature of each piece of the plan at a network, over all rows."""
+    problem = without_prior(problem)
+    itemsize = jax.tree.leaves(variables.params)[0].dtype.itemsize
+    rows = rows_at_once(plan.bytes_a_row(itemsize), memory)
+    found: dict[str, Block] = {}
+    if plan.reads:
+        sums = kronecker_sums(problem, variables, plan.reads, plan.joint, data, rows)
+        found = {path: Kronecker.of(a, g) for path, (a, g) in sums.items()}
+    others = [piece for piece in plan.pieces if piece.kind != "kronecker"]
+    if others and others[0].kind == "low-rank":
+        size = others[0].size
+        values, vectors = leading_eigenpairs(
+            lambda v: curvature_product(problem, variables, plan.rest, data, rows, v),
+            size,
+            min(rank, size),
+        )
+        return (LowRank(vectors, values),)
+    if others:
+        sizes = tuple(p.size if p.kind == "dense" else -p.size for p in others)
+        sums = dense_sums(problem, variables, plan.rest, sizes, data, rows)
+        for piece, array in zip(others, sums, strict=True):
+            found[piece.names[0]] = Dense(array) if piece.kind == "dense" else Diagonal(array)
+    return tuple(found[piece.names[0]] for piece in plan.pieces)
+
+
+def largest_variances(
+    problem: Problem, variables: Variables, data: Split, count: int, outputs: int, memory: float
+) -> np.ndarray:
+    """The ``count`` weights with the largest variances under a diagonal curvature."""
+    arrays = named(problem.weights(variables.params))
+    subset, size = Subset(tuple(arrays)), sum(array.size for array in arrays.values())
+    rows = rows_at_once(12 * outputs * size, memory)
+    (values,) = dense_sums(without_prior(problem), variables, subset, (-size,), data, rows)
+    return smallest(values, count)
+
+
+def law_around(
+    problem: Problem,
+    variables: Variables,
+    data: Split,
+    plan: Plan,
+    *,
+    rank: int,
+    memory: float,
+    temperature: float,
+    prior_precision: float | str,
+    noise: bool,
+) -> tuple[LaplaceLaw, float]:
+    """One mode's law, and how far its network is from the mode (see `distance_from_mode`)."""
+    blocks = curvature_blocks(problem, variables, data, plan, rank=rank, memory=memory)
+    weights = problem.weights(variables.params)
+    fit = fit_of(without_prior(problem), variables, plan.names, data)
+    count = len(data) * plan.outputs if has_one_noise(problem.likelihood) else 0
+    likelihood = np.array([fit.varying, fit.constant, count])
+
+    def law(priors, factor) -> LaplaceLaw:
+        factor, own = np.asarray(factor, np.float64), np.asarray(temperature, np.float64)
+        arrays = tuple(np.asarray(p, np.float64) for p in priors)
+        return LaplaceLaw(blocks, arrays, factor, own, likelihood)
+
+    prior = None if prior_precision in ("evidence", "by_layer") else prior_precision
+    if prior == "problem":
+        assert isinstance(problem.prior, GaussianPrior)
+        prior = problem.prior.precision_for(len(data))
+    tuned = tune(
+        law((), 1.0).evidence(plan, weights),
+        by_block=prior_precision == "by_layer",
+        noise=noise,
+        prior=None if prior is None else float(prior),
+    )
+    made = law(*tuned)
+    return made, distance_from_mode(problem, weights, fit.gradient, made, plan, len(data))
+
+
+def distance_from_mode(
+    problem: Problem,
+    weights: PyTree,
+    gradient: dict[str, np.ndarray],
+    law: LaplaceLaw,
+    plan: Plan,
+    num_data: int,
+) -> float:
+    """``sqrt(gᵀ Σ g / P)``: a Newton step to the mode in posterior standard deviations a weight.
+
+    ``gradient`` is that of the log-likelihood; the problem's own prior is added to it.
+    """
+    arrays = named(weights)
+
+    def penalty(weights) -> Any:
+        return num_data * problem.prior.penalty(weights, num_data=num_data)
+
+    prior = named(jax.grad(penalty)(weights))
+    joint = dict(arrays)
+    for name, likelihood in gradient.items():
+        slope = likelihood.reshape(arrays[name].shape) - np.asarray(prior[name], np.float64)
+        joint[name] = jnp.asarray(slope, arrays[name].dtype)
+    tree = jax.tree.unflatten(jax.tree.structure(weights), list(joint.values()))
+    factors = law.factors(jax.tree.leaves(weights)[0].dtype)
+    halves = [f.half(v) for f, v in zip(factors, plan.vectors(tree), strict=True)]
+    total = sum(float(jnp.sum(jnp.square(half))) for half in halves)
+    return float(np.sqrt(total / sum(piece.size for piece in plan.pieces)))
+
+
+def check_modes(modes: tuple[int, ...], distances: list[float]) -> None:
+    """Warn in one sentence about networks that are not near a mode."""
+    far = {m: d for m, d in zip(modes, distances, strict=True) if not d <= FAR}
+    if far:
+        worst = max(far.values())
+        warnings.warn(
+            f"the networks of modes {list(far)} are not at a mode: the nearest one is "
+            f"{worst:.3g} standard deviations a weight away (up to {FAR:g} are expected), so that "
+            "the Gaussian lies beside the posterior; train longer, or let the learning rate fall",
+            NotAtMode,
+            stacklevel=5,
+        )

@@ -1,0 +1,359 @@
+"""A Gaussian around each mode, and predictions of the network linearised there."""
+
+from pathlib import Path
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Key, UInt32
+
+from credax.errors import DamagedFile, InputError
+from credax.files import load_tree, read_header, save_tree
+from credax.keys import wrap
+from credax.methods.laplace.blocks import Block, Factor, shapes_of, template
+from credax.methods.laplace.curvature import rows_at_once
+from credax.methods.laplace.evidence import Evidence
+from credax.methods.laplace.likelihood import with_noise, without_prior
+from credax.methods.laplace.links import nodes
+from credax.methods.laplace.plan import Plan, make_plan
+from credax.methods.laplace.predict import (
+    draw_deltas,
+    linked_outputs,
+    moved,
+    output_moments,
+    sampled_outputs,
+)
+from credax.network import Variables
+from credax.posterior import Population, describe_population, read_population
+from credax.prediction import GaussianPrediction, Prediction, concatenate
+from credax.problem import Problem
+from credax.reading import check_record
+from credax.reading.records import (
+    COUNT,
+    LIST,
+    NUMBER,
+    SHAPE,
+    TEXT,
+    WHOLE,
+    kind,
+    list_of,
+    maybe,
+    one_of,
+    record,
+)
+from credax.reading.tensors import COPY
+
+CLOSED_LINKS = ("probit", "bridge", "bridge_normalised")
+_OPTIONS = {
+    "bias": one_of("joint", "separate"),
+    "leaves": list_of(TEXT),
+    "link": one_of("monte_carlo", *CLOSED_LINKS),
+    "memory": kind("a positive number", lambda v: NUMBER(v, "") is None and v > 0),
+    "predictive": one_of("linearised", "sampled"),
+    "samples": kind("a whole number to 2^20", lambda v: type(v) is int and 0 < v <= 2**20),
+    "structure": one_of("kfac", "full", "diagonal", "low_rank"),
+    "subset": TEXT,
+}
+_FIELDS = {
+    "options": record(_OPTIONS),
+    "blocks": list_of(LIST),
+    "priors": list_of(SHAPE),
+    "bits": COUNT,
+    "entries": maybe(WHOLE),
+}
+
+
+class LaplaceLaw(eqx.Module):
+    """One mode's curvature, prior precisions (a number or an array a block) and noise factor.
+
+    ``likelihood`` holds both parts of ``log p(D | θ*)`` and the number of noisy target values.
+    """
+
+    blocks: tuple[Block, ...]
+    priors: tuple[Float[np.ndarray, "..."], ...]
+    noise: Float[np.ndarray, ""]
+    temperature: Float[np.ndarray, ""]
+    likelihood: Float[np.ndarray, " 3"]
+
+    def factors(self, dtype: Any) -> tuple[Factor, ...]:
+        """A root of each block's covariance."""
+        scale = 1 / (float(self.temperature) * float(self.noise))
+        pairs = zip(self.blocks, self.priors, strict=True)
+        return tuple(block.factor(scale, prior, dtype) for block, prior in pairs)
+
+    def evidence(self, plan: Plan, weights: Any) -> Evidence:
+        """What the evidence at these weights is made of."""
+        squares = [np.square(np.asarray(v, np.float64)) for v in plan.vectors(weights)]
+        varying, constant, count = (float(n) for n in self.likelihood)
+        return Evidence(
+            self.blocks, varying, constant, round(count), tuple(squares), float(self.temperature)
+        )
+
+
+class LaplacePosterior(eqx.Module):
+    """``N(θ*, (H / T + P₀)⁻¹)`` around each network, mixed uniformly.
+
+    With ``predictive="linearised"`` outputs are Gaussian, ``f ~ N(f(x; θ*), J Σ Jᵀ)``; members of a
+    prediction are nodes of that Gaussian, ``samples`` a mode, or one a mode for the closed forms
+    of ``link``. With "sampled" members are networks with drawn weights. Batch statistics are those
+    at the mode. Memory: Jacobians of one block of rows.
+    """
+
+    networks: Population
+    laws: tuple[LaplaceLaw, ...]
+    factors: tuple[tuple[Factor, ...], ...]
+    seeds: UInt32[Array, "modes bits"]
+    plan: Plan
+    options: dict[str, Any]
+
+    @property
+    def problem(self) -> Problem:
+        """The problem the networks were trained on."""
+        return self.networks.problem
+
+    @property
+    def variables(self) -> Variables:
+        """The networks at the modes."""
+        return self.networks.variables
+
+    @property
+    def num_modes(self) -> int:
+        """How many modes."""
+        return self.networks.num_members
+
+    @property
+    def draws(self) -> int:
+        """Members of a prediction a mode."""
+        closed = self.options["predictive"] == "linearised" and (
+            self.options["link"] in CLOSED_LINKS and self.problem.likelihood.task != "regression"
+        )
+        return 1 if closed else self.options["samples"]
+
+    @property
+    def indices(self) -> tuple[int, ...]:
+        """Numbers of a prediction's members: mode times draws plus draw."""
+        return tuple(m * self.draws + s for m in self.networks.indices for s in range(self.draws))
+
+    @property
+    def num_members(self) -> int:
+        """Members of a prediction."""
+        return len(self.indices)
+
+    @property
+    def diagnostics(self) -> dict[str, Any]:
+        """Evidence, prior precisions, noise factor and distance from the mode, a number a mode."""
+        return self.networks.diagnostics
+
+    def mode(self, position: int) -> Variables:
+        """One mode's network."""
+        return jax.tree.map(lambda leaf: leaf[position], self.variables)
+
+    def evidence(self, position: int = 0) -> Evidence:
+        """What one mode's log evidence is made of (in standard units of the targets)."""
+        weights = self.problem.weights(self.mode(position).params)
+        return self.laws[position].evidence(self.plan, weights)
+
+    @property
+    def log_evidence(self) -> Float[np.ndarray, " modes"]:
+        """``log p(D|θ*) - 1/2 [θ*ᵀ P₀ θ* + log det(H + P₀) - log det P₀]`` of each mode."""
+        laws = enumerate(self.laws)
+        return np.array([self.evidence(i).log_evidence(w.priors, float(w.noise)) for i, w in laws])
+
+    def with_prior_precision(self, value: Any) -> "LaplacePosterior":
+        """The same curvature under another prior precision: a number, or a list with one a block.
+
+        Blocks are ``plan.pieces``, in that order; of full and diagonal ones an entry may be an
+        array with a precision for each weight.
+        """
+        several = isinstance(value, list | tuple)
+        values = list(value) if several else [value] * len(self.plan.pieces)
+        priors = tuple(np.asarray(v, np.float64) for v in values)
+        laws = tuple(eqx.tree_at(lambda law: law.priors, law, priors) for law in self.laws)
+        return laplace_posterior(self.networks, laws, self.seeds, self.plan, self.options)
+
+    def function_moments(
+        self, x, *, batch_size: int | None = None
+    ) -> tuple[Float[Array, "modes batch outputs"], Float[Array, "modes batch outputs outputs"]]:
+        """Mean and covariance ``J Σ Jᵀ`` of the linearised outputs, in standard units, no noise."""
+        found = [
+            self._blocks(x, batch_size, lambda rows, i=i: self._moments(i, rows))
+            for i in range(self.num_modes)
+        ]
+        means, covariances = zip(*(zip(*parts, strict=True) for parts in found), strict=True)
+        return (
+            jnp.stack([jnp.concatenate(parts) for parts in means]),
+            jnp.stack([jnp.concatenate(parts) for parts in covariances]),
+        )
+
+    def predict(self, x, *, key=None, batch_size: int | None = None) -> Prediction:
+        """The mixture over modes and their members for raw inputs; ``key`` is not needed."""
+        if self.options["predictive"] == "sampled":
+            vectors = [self._vectors(i, self._keys(i)) for i in range(self.num_modes)]
+            each = lambda i, rows: self._sampled(i, vectors[i], rows)  # noqa: E731
+        else:
+            each = self._linearised
+        parts = [
+            concatenate(self._blocks(x, batch_size, lambda rows, i=i: each(i, rows)))
+            for i in range(self.num_modes)
+        ]
+        return jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *parts)
+
+    def sample(self, key: Key[Array, ""], n: int) -> Variables:
+        """``n`` networks with drawn weights, as evenly over the modes as ``n`` allows."""
+        if n < 1:
+            raise InputError(f"n is {n}; draw at least 1")
+        order, keys = jax.random.split(key)
+        which = np.asarray(jax.random.permutation(order, jnp.arange(n) % self.num_modes))
+        own = jax.random.split(keys, n)
+        rows = [np.flatnonzero(which == mode) for mode in range(self.num_modes)]
+        drawn = [self._draw(mode, own[r]) for mode, r in enumerate(rows) if len(r)]
+        back = np.argsort(np.concatenate(rows))
+        return jax.tree.map(lambda *leaves: jnp.concatenate(leaves)[back], *drawn)
+
+    def save(self, path: str | Path) -> None:
+        """Keep networks, curvature and seeds in one safetensors file."""
+        metadata = describe_population(self.networks, "laplace") | {"options": self.options}
+        first = self.laws[0]
+        metadata["blocks"] = [[block.kind, shapes_of(block)] for block in first.blocks]
+        metadata["priors"] = [list(np.shape(prior)) for prior in first.priors]
+        metadata["bits"] = self.seeds.shape[1]
+        entries = self.plan.entries
+        metadata["entries"] = None if entries is None else len(entries)
+        save_tree(path, self._tree(), metadata)
+
+    def _tree(self) -> dict[str, Any]:
+        tree = {"networks": self.variables, "laws": list(self.laws), "seeds": self.seeds}
+        return tree | ({} if self.plan.entries is None else {"entries": self.plan.entries})
+
+    @classmethod
+    def load(cls, path: str | Path, problem: Problem) -> "LaplacePosterior":
+        """Read what `save` wrote; ``problem`` has the network and likelihood it was trained on."""
+        metadata = read_header(path)["metadata"]
+        shapes, build = read_population(path, problem, metadata, "laplace")
+        check_record(metadata, _FIELDS, path, extra=True)
+        sizes = [_size(block, path) for block in metadata["blocks"]]
+        modes, options = len(metadata["members"]), metadata["options"]
+        number: Any = lambda *shape: jax.ShapeDtypeStruct(shape, np.float64)  # noqa: E731
+        law = LaplaceLaw(
+            tuple(template(kind, sizes) for kind, sizes in metadata["blocks"]),
+            tuple(number(*shape) for shape in metadata["priors"]),
+            number(),
+            number(),
+            number(3),
+        )
+        tree: dict[str, Any] = {"networks": shapes, "laws": [law] * modes}
+        tree["seeds"] = jax.ShapeDtypeStruct((modes, metadata["bits"]), np.uint32)
+        if metadata["entries"] is not None:
+            tree["entries"] = jax.ShapeDtypeStruct((metadata["entries"],), np.int32)
+        found, _ = load_tree(path, tree)
+        networks = build(found["networks"])
+        entries = found.get("entries")
+        plan = plan_of(networks, options, None if entries is None else jnp.asarray(entries))
+        if sizes != [(piece.kind, piece.size) for piece in plan.pieces]:
+            raise DamagedFile(f"{path} holds blocks that do not cover its weights; {COPY}")
+        if any(min(own.noise, own.temperature) <= 0 for own in found["laws"]):
+            raise DamagedFile(f"{path} holds a noise or temperature that is not positive; {COPY}")
+        seeds = jnp.asarray(found["seeds"])
+        return laplace_posterior(networks, tuple(found["laws"]), seeds, plan, options)
+
+    def _blocks(self, x, batch_size: int | None, function) -> list:
+        """A function of blocks of rows; the last one is filled up and cut."""
+        x = self.networks.check(x)
+        itemsize = jax.tree.leaves(self.variables.params)[0].dtype.itemsize
+        most = rows_at_once(self.plan.bytes_a_row(itemsize), self.options["memory"])
+        size = min(self.networks.batch_size(batch_size, self.draws), most, len(x))
+        found = []
+        for start in range(0, len(x), size):
+            rows = x[start : start + size]
+            padded = np.concatenate([rows, np.repeat(rows[-1:], size - len(rows), axis=0)])
+            part = function(padded)
+            if len(rows) < size:
+                cut = slice(0, len(rows))
+                part = tuple(a[cut] for a in part) if isinstance(part, tuple) else part.select(cut)
+            found.append(part)
+        return found
+
+    def _moments(self, mode: int, rows) -> tuple[Any, Any]:
+        return output_moments(
+            without_prior(self.problem), self.plan, self.mode(mode), self.factors[mode], rows
+        )
+
+    def _linearised(self, mode: int, rows) -> Prediction:
+        mean, covariance = self._moments(mode, rows)
+        link, points = self.options["link"], nodes(self.options["samples"], self.plan.outputs)
+        closed = self.draws == 1 and link in CLOSED_LINKS
+        outputs = linked_outputs(mean, covariance, link if closed else points)
+        return self._prediction(mode, outputs)
+
+    def _sampled(self, mode: int, vectors, rows) -> Prediction:
+        outputs = sampled_outputs(
+            without_prior(self.problem), self.plan, self.mode(mode), vectors, rows
+        )
+        return self._prediction(mode, outputs)
+
+    def _prediction(self, mode: int, outputs) -> Prediction:
+        whole = with_noise(self.problem, self.mode(mode), outputs)
+        prediction = self.problem.predict(whole)
+        if isinstance(prediction, GaussianPrediction):
+            noise = float(self.laws[mode].noise)
+            return GaussianPrediction(prediction.means, prediction.variances * noise)
+        return prediction
+
+    def _keys(self, mode: int) -> Key[Array, " samples"]:
+        key = wrap(self.seeds[mode])
+        number = jnp.arange(self.options["samples"])
+        return jax.vmap(lambda s: jax.random.fold_in(key, s))(number)
+
+    def _vectors(self, mode: int, keys) -> list[Array]:
+        return draw_deltas(self.plan, self.factors[mode], keys)
+
+    def _draw(self, mode: int, keys) -> Variables:
+        variables, deltas = self.mode(mode), self._vectors(mode, keys)
+        return jax.vmap(lambda own: moved(self.problem, self.plan, variables, own))(deltas)
+
+
+def laplace_posterior(
+    networks: Population,
+    laws: tuple[LaplaceLaw, ...],
+    seeds: Array,
+    plan: Plan,
+    options: dict[str, Any],
+) -> LaplacePosterior:
+    """The posterior of these laws, its covariances factorised."""
+    dtype = jax.tree.leaves(networks.variables.params)[0].dtype
+    factors = tuple(law.factors(dtype) for law in laws)
+    return LaplacePosterior(networks, laws, factors, seeds, plan, options)
+
+
+def _size(block: Any, path: Any) -> tuple[str, int]:
+    """Kind of a stored block and the number of weights it covers, or one sentence."""
+    fields = {"kind": TEXT, "shapes": list_of(SHAPE)}
+    check_record(dict(zip(fields, block, strict=False)), fields, f"{path}, a block,", remedy=COPY)
+    match block:
+        case ["dense", [[size, other]]] if size == other:
+            return "dense", size
+        case ["diagonal", [[size]]]:
+            return "diagonal", size
+        case ["low-rank", [[size, rank], [other]]] if rank == other:
+            return "low-rank", size
+        case ["kronecker", [[a, b], [c], [d, e], [f]]] if a == b == c and d == e == f:
+            return "kronecker", a * d
+    raise DamagedFile(f"{path} holds a block whose arrays do not fit each other; {COPY}")
+
+
+def plan_of(networks: Population, options: dict[str, Any], entries: Any = None) -> Plan:
+    """The plan for trained networks, by the options of the record."""
+    first = jax.tree.map(lambda leaf: leaf[0], networks.variables)
+    x = jax.ShapeDtypeStruct((1, *networks.input_shape), networks.input_dtype)
+    return make_plan(
+        networks.problem,
+        first,
+        x,
+        structure=options["structure"],
+        subset=options["subset"],
+        leaves=tuple(options["leaves"]),
+        joint=options["bias"] == "joint",
+        entries=entries,
+    )

@@ -1,0 +1,1 @@
+"""Members that repel each other: in weight, function, feature and input-gradient space."""

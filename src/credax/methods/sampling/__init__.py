@@ -1,0 +1,1 @@
+"""Chains on the posterior: stochastic gradients, or all rows."""

@@ -1,0 +1,260 @@
+"""Hamiltonian chains on the full log joint, by blackjax."""
+
+import warnings
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, Int, PyTree
+
+from credax.data.dataset import Split
+from credax.errors import InputError
+from credax.methods.modes import Kept, Modes, carries_statistics, collecting, members_of_modes
+from credax.methods.sampling.chains import diagnose
+from credax.methods.sampling.warmup import Adaptation, Adapted, algorithm, blackjax
+from credax.network import Variables
+from credax.posterior import Population, population
+from credax.problem import Batch, Problem
+from credax.training import Descent, Training
+from credax.training.collecting import Buffer, Collecting
+from credax.training.dynamics import Info
+from credax.training.supply import narrow
+
+CHUNK = 4096
+
+
+class ChainRejected(UserWarning):
+    """A chain in which no proposal was accepted; it is left out of the result."""
+
+
+class ChainState(NamedTuple):
+    """A blackjax state, how warm-up stands, and counts of what happened after it."""
+
+    chain: Any
+    adapted: Adapted
+    steps: Int[Array, ""]
+    moves: Int[Array, ""]
+    divergences: Int[Array, ""]
+    acceptance: Float[Array, ""]
+
+    @property
+    def step_size(self) -> Float[Array, ""]:
+        """The step of the leapfrog as it is now."""
+        return self.adapted.step_size
+
+
+class Chain(eqx.Module):
+    """One chain on ``log p(y | x, θ) + log p(θ)`` of all rows; a step of the loop is a transition.
+
+    The rows are part of the dynamics: the batches that the loop offers are not looked at. The first
+    ``warmup`` transitions find the step size (dual averaging) and a diagonal mass (in growing
+    windows), with trajectories of full length; a given ``step_size`` stays as it is.
+    """
+
+    descent: Descent
+    x: Any
+    y: Any
+    algorithm: str
+    warmup: int
+    step_size: float | None
+    acceptance: float
+    options: tuple[tuple[str, int], ...]
+
+    coupled = False
+
+    @property
+    def replicas(self) -> int:
+        """How many chains."""
+        return self.descent.replicas
+
+    @property
+    def offset(self) -> int | np.int32:
+        """Number of the first chain."""
+        return self.descent.offset
+
+    @property
+    def shared_batches(self) -> bool:
+        """Batches are not looked at, so one serves all."""
+        return True
+
+    @property
+    def around(self) -> Variables | None:
+        """Where chains begin, if not at fresh networks."""
+        return self.descent.around
+
+    @property
+    def adaptation(self) -> Adaptation:
+        """How warm-up finds step size and masses."""
+        return Adaptation(self.warmup, self.acceptance, self.step_size)
+
+    def init(self, key, x) -> ChainState:
+        """A fresh network, before warm-up."""
+        return self.begin(key, self.descent.problem.init(key, x))
+
+    def begin(self, key, variables: Variables) -> ChainState:
+        """A given network, before warm-up."""
+        chain = algorithm(self.algorithm).init(variables.params, self.log_joint)
+        zero, adapted = jnp.int32(0), self.adaptation.init(variables.params)
+        return ChainState(chain, adapted, zero, zero, zero, jnp.zeros_like(adapted.step_size))
+
+    def step(self, key, state: ChainState, batch: Batch) -> tuple[ChainState, Info]:
+        """One transition; in warm-up it also moves step size and masses."""
+        warm = state.steps < self.warmup
+        chain, info = self._transition(key, state.chain, state.adapted, warm)
+        adapted = self.adaptation.update(
+            state.adapted, state.steps, chain.position, info.acceptance_rate
+        )
+        pairs = zip(
+            jax.tree.leaves(chain.position), jax.tree.leaves(state.chain.position), strict=True
+        )
+        moved = jnp.any(jnp.stack([jnp.any(a != b) for a, b in pairs]))
+        new = ChainState(
+            chain,
+            adapted,
+            state.steps + 1,
+            moves=state.moves + (moved & ~warm),
+            divergences=state.divergences + (info.is_divergent & ~warm),
+            acceptance=state.acceptance + jnp.where(warm, 0, info.acceptance_rate),
+        )
+        return new, {
+            "loss": -chain.logdensity / len(self.y),
+            "acceptance": info.acceptance_rate,
+            "divergent": info.is_divergent.astype(jnp.float32),
+        }
+
+    def members(self, state: ChainState) -> Variables:
+        """The network where the chain is, with an axis of length one."""
+        return Variables(jax.tree.map(lambda leaf: leaf[None], state.chain.position), {})
+
+    def log_joint(self, params: PyTree) -> Float[Array, ""]:
+        """``log p(y | x, θ) + log p(θ)`` up to a constant; memory of one chunk of rows."""
+        problem, rows = self.descent.problem, len(self.y)
+        variables = Variables(params, {})
+
+        def log_likelihood(x, y):
+            batch = problem.prepare(x, y)
+            outputs, _ = problem.outputs(variables, batch.x)
+            return jnp.sum(problem.likelihood.log_prob(outputs, batch.y))
+
+        whole, rest = divmod(rows, CHUNK)
+        total = jnp.zeros((), jax.tree.leaves(params)[0].dtype)
+        if whole:
+            cut = lambda a: a[: whole * CHUNK].reshape(whole, CHUNK, *a.shape[1:])  # noqa: E731
+            add = jax.checkpoint(lambda total, xy: total + log_likelihood(*xy))
+            total, _ = jax.lax.scan(
+                lambda t, xy: (add(t, xy), None), total, (cut(self.x), cut(self.y))
+            )
+        if rest:
+            total = total + log_likelihood(self.x[whole * CHUNK :], self.y[whole * CHUNK :])
+        penalty = problem.prior.penalty(problem.weights(params), num_data=rows)
+        return total - rows * penalty
+
+    def _transition(self, key, chain, adapted: Adapted, warm: Bool[Array, ""]):
+        kernel = algorithm(self.algorithm).build_kernel()
+        options: dict[str, Any] = dict(self.options)
+        if "num_integration_steps" in options:
+            # A fixed length can be a period of the posterior, along which a chain goes nowhere.
+            key, length = jax.random.split(key)
+            full = options["num_integration_steps"]
+            drawn = jax.random.randint(length, (), 1, 2 * full)
+            adapting = warm & (self.step_size is None)
+            options["num_integration_steps"] = jnp.where(adapting, full, drawn)
+        size, mass = adapted.step_size, adapted.inverse_mass
+        return kernel(key, chain, self.log_joint, size, mass, **options)
+
+
+@dataclass(frozen=True)
+class HamiltonianRecord(Modes):
+    """What `HMC` and `NUTS` share: chains, warm-up, samples and what is said about them."""
+
+    name: ClassVar[str]
+    title: ClassVar[str]
+
+    samples: int = 100
+    """Networks kept of each chain."""
+    warmup: int = 500
+    """Transitions before the first sample, in which step size and masses are found."""
+    thinning: int = 1
+    """Transitions from one kept network to the next."""
+    step_size: float | None = None
+    """Step of the leapfrog; found in warm-up by default."""
+    acceptance: float = 0.8
+    """Rate of acceptance that warm-up aims at."""
+
+    def __post_init__(self):
+        Modes.__post_init__(self)
+        for name in ("samples", "warmup", "thinning"):
+            if getattr(self, name) < 1:
+                raise InputError(f"{name} is {getattr(self, name)}; it is at least 1")
+        if self.step_size is not None and not self.step_size > 0:
+            raise InputError(f"step_size is {self.step_size}; give a positive number or leave it")
+        if not 0 < self.acceptance < 1:
+            raise InputError(f"acceptance is {self.acceptance}; it lies between 0 and 1")
+
+    def settings(self, training: Training, num_data: int) -> Training:
+        """One transition per epoch, warm-up first, on all rows, without augmentation."""
+        return training.replace(
+            epochs=self.warmup + self.samples * self.thinning,
+            batch_size=num_data,
+            schedule="constant",
+            warmup_epochs=0.0,
+            augment=(),
+        )
+
+    def options(self) -> dict[str, int]:
+        """What the algorithm takes beside step size and masses."""
+        return {}
+
+    def dynamics(self, problem: Problem, data: Split, training: Training) -> Collecting:
+        """Chains with a buffer of samples."""
+        if carries_statistics(problem, data):
+            raise InputError(
+                "the network carries batch statistics, so its log joint is not a function of its "
+                "parameters; use filter response or group norm"
+            )
+        blackjax()
+        inner = Chain(
+            self.descent(problem, data, training),
+            jnp.asarray(data.x),
+            jnp.asarray(narrow(data.y)),
+            self.name,
+            self.warmup,
+            self.step_size,
+            self.acceptance,
+            tuple(self.options().items()),
+        )
+        captures = [self.warmup + self.thinning * (i + 1) for i in range(self.samples)]
+        return collecting(inner, Buffer(self.samples), captures, training, data)
+
+    def result(self, problem: Problem, dynamics: Collecting, kept: Kept, data: Split) -> Population:
+        """The samples of the chains that moved, chain by chain, and how well they have mixed."""
+        moves = np.asarray(kept.states.inner.moves)
+        stuck = [kept.modes[i] for i in np.flatnonzero(moves == 0)]
+        if len(stuck) == len(kept.modes):
+            raise InputError(
+                f"every proposal of every chain was rejected (step_size is "
+                f"{np.asarray(kept.states.inner.step_size).max():.3g}); give a smaller step_size, "
+                "or leave it out and let a longer warmup find one"
+            )
+        if stuck:
+            warnings.warn(
+                f"chains {stuck} accepted no proposal and are left out; a smaller step_size or a "
+                "longer warmup may help",
+                ChainRejected,
+                stacklevel=4,
+            )
+        moved = np.flatnonzero(moves > 0)
+        states = jax.tree.map(lambda leaf: leaf[moved], kept.states)
+        kept = Kept(tuple(kept.modes[i] for i in moved), states)
+        transitions = self.samples * self.thinning
+        diagnostics: dict[str, Any] = {
+            **diagnose(states.collected.params),
+            "divergences": int(np.sum(states.inner.divergences)),
+            "acceptance": float(np.mean(states.inner.acceptance) / transitions),
+            "step_sizes": [float(step) for step in np.asarray(states.inner.step_size)],
+        }
+        variables, indices = members_of_modes(kept, states.collected)
+        return population(problem, variables, data.x, indices, diagnostics)

@@ -1,0 +1,1 @@
+"""Networks and moments collected along one network's training."""

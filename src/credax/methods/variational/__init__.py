@@ -1,0 +1,1 @@
+"""Gaussians over the weights, fitted by a bound on the evidence."""
