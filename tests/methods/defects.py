@@ -233,7 +233,7 @@ DEFECTS = {
                 "rows = len(data)",
             ),
         ),
-        "methods/test_curvature.py::test_a_fit_never_holds_the_jacobians_of_all_rows",
+        "methods/test_laplace_curvature.py::test_a_fit_never_holds_the_jacobians_of_all_rows",
     ),
     "bias-in-a-block-of-its-own": Defect(
         "R28",

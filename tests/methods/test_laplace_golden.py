@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from credax.methods.laplace_links import bridge, probit
+from credax.methods.laplace.links import bridge, probit
 from laplace_cases import surround
 
 import credax as cx

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from credax.methods.lengthscale import Factored
+from credax.methods.repulsive.lengthscale import Factored
 from repulsive_cases import batch_of, start, step
 
 import credax as cx
