@@ -6,10 +6,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from credax.methods.laplace.links import bridge, probit
 from laplace_cases import surround
 
 import credax as cx
+from credax.methods.laplace.links import bridge, probit
 
 pytestmark = pytest.mark.usefixtures("float64")
 GOLDEN = Path(__file__).parent.parent / "golden"

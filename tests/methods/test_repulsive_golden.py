@@ -6,11 +6,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from credax.methods.repulsive.lengthscale import Factored
 from repulsive_cases import batch_of, start, step
 
 import credax as cx
 from credax.data import Split
+from credax.methods.repulsive.lengthscale import Factored
 from credax.networks import Activation, Conv, Dense, Flatten, ResNet, Sequential
 
 GOLDEN = np.load(Path(__file__).parent.parent / "golden" / "forde_train_step.npz")
