@@ -271,7 +271,7 @@ def test_metrics_travel_as_arguments():
     program = build_program(problem, dynamics, training, split, jax.random.key(0))
     data = Rows(jnp.asarray(split.x), jnp.asarray(split.y))
     carry = initialise(program, Rows(split.x[:1], split.y[:1]))
-    text = advance.lower((program, data, jnp.int32(0), jnp.int32(1)), carry).as_text()
+    text = advance.lower((program, data, jnp.int32(0), jnp.int32(1), None), carry).as_text()
     assert len(text) < 1e6
 
 

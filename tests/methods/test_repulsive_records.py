@@ -181,7 +181,7 @@ def halving(step):
 
 
 def test_a_schedule_scales_the_repulsion(float64):
-    """Step t repels with 0.5^t; equal records are equal, hashable, and JSON by name."""
+    """Step t repels with 0.5^t; equal records are equal, hashable, and JSON by their code."""
     x, y = rows()
     record = cx.FoRDE(3, repulsion_scale=halving, lengthscale="identity")
     again = dataclasses.replace(record)
@@ -196,10 +196,10 @@ def test_a_schedule_scales_the_repulsion(float64):
         scales.append(float(info["repulsion_scale"]))
     assert scales == [1.0, 0.5, 0.25]
     described = describe_method(record)
-    assert described["repulsion_scale"].endswith("test_repulsive_records.halving")
+    assert described["repulsion_scale"]["function"] == "test_repulsive_records.halving"
     assert json.loads(json.dumps(described)) == described
     own = describe_method(cx.FoRDE(lengthscale=Identity(), repulsion_scale=0.1))
-    assert own["lengthscale"] == "credax.methods.repulsive.lengthscale.Identity"
+    assert own["lengthscale"] == {"type": "credax.Identity"}
     assert own["repulsion_scale"] == 0.1
 
 
@@ -217,7 +217,7 @@ def test_a_run_with_a_schedule_can_be_kept_and_resumed(tmp_path):
     ):
         np.testing.assert_array_equal(a, b)
     config = json.loads((tmp_path / "run" / "config.json").read_text())
-    assert "<lambda>" in config["method"]["repulsion_scale"]
+    assert "<lambda>" in config["method"]["repulsion_scale"]["function"]
 
 
 def test_annealing_forms(float64):
