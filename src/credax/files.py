@@ -176,10 +176,13 @@ def _is_key(leaf) -> bool:
 
 
 def _group(dtype) -> str:
-    """Floating-point numbers of any width are one type here: files cross precisions."""
+    """Floating-point numbers of any width are one type here: files cross precisions.
+
+    Unsigned numbers are words of keys, and those have one width.
+    """
     if jnp.issubdtype(dtype, jnp.floating):
         return "floats"
-    return "integers" if jnp.issubdtype(dtype, jnp.integer) else str(dtype)
+    return "integers" if jnp.issubdtype(dtype, jnp.signedinteger) else str(dtype)
 
 
 def _to_numpy(leaf) -> np.ndarray:

@@ -135,3 +135,10 @@ def test_loaded_arrays_can_be_written_to(tmp_path):
     save_tree(tmp_path / "t", TREE)
     arrays, _ = load_arrays(tmp_path / "t")
     arrays["a"] += 1
+
+
+def test_words_of_a_key_have_their_own_type(tmp_path):
+    """Found by `make fuzz`: signed words pass as whole numbers and fail inside jax."""
+    save_tree(tmp_path / "f", {"seed": np.zeros(2, np.int32)}, {})
+    with pytest.raises(InputError, match="seed has type int32 there and uint32 here"):
+        load_tree(tmp_path / "f", {"seed": np.zeros(2, np.uint32)})
