@@ -172,9 +172,17 @@ def test_only_a_sample_of_many_rows_is_kept_and_said_to_be_one(tmp_path, capsys,
     refused(capsys, ["evaluate", "run"], "--stored")
     assert main(["evaluate", "run", "--stored"]) == 0
     assert "5 of 12 test rows" in capsys.readouterr().err
+    assert main(["evaluate", "run", "--stored", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    run = cx.open_run("run")
+    kept = run.stored.test
+    exact = cx.evaluate(run.posterior().predict(kept.x), kept.y)  # of the five, not of all
+    assert found["nll"] == pytest.approx(exact["nll"], rel=1e-5)
+    assert found["nll"] != pytest.approx(before["nll"], rel=1e-3)
     assert main(["report", "run"]) == 0
     page = (tmp_path / "run" / "report.html").read_text()
     assert "5 of 12 test rows" in page
+    assert "are of all test rows" in page
     assert f"{before['nll']:.4f}" in page  # of all test rows, as they were measured after training
 
 

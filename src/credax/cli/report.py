@@ -34,7 +34,7 @@ def run(arguments: list[str]) -> None:
     saved = [saved_run(path, config.problem) for path in config.runs]
     same_data(saved)
     rows = [rows_to_show(run) for run in saved]
-    results = [result_of(run, own) for run, own in zip(saved, rows, strict=True)]
+    results = [result_of(run, own, remembered=True) for run, own in zip(saved, rows, strict=True)]
     path = Path(config.out or Path(config.runs[0]) / "report.html")
     write_html(comparison_of(saved, rows[0].dataset, results), path)
     print(f"report: {path}")

@@ -19,12 +19,16 @@ from credax.files import read_json, write_json
 from credax.metrics import evaluate
 from credax.posterior import Population, Posterior
 from credax.prediction import Prediction
+from credax.reading import check_record
+from credax.reading.records import ANY_NUMBER, TEXT, map_of
 from credax.report import distinguish
 from credax.report.pictures import is_images
 from credax.report.result import Comparison, Facts, Result, title_of
 from credax.runs import SavedRun
 
 FILE = "test.json"
+_KEPT = {"digest": TEXT, "metrics": map_of(ANY_NUMBER)}
+_ALL_ROWS = "The metrics in the table are of all test rows, as they were measured after training."
 _PICTURES = 4
 
 
@@ -34,8 +38,13 @@ def result_of(
     posterior: Posterior | None = None,
     judge: Judge | None = None,
     progress: bool | None = False,
+    remembered: bool = False,
 ) -> Result:
-    """Predictions, metrics, history and cost on test rows, and what the judge found."""
+    """Predictions, metrics, history and cost on test rows, and what was found on other data.
+
+    With ``remembered``, metrics of a run that keeps only a sample of its test rows are those that
+    were measured on all of them after training, where they are there.
+    """
     posterior = posterior or run.posterior()
     judge = judge or Judge(Judging(), rows.dataset)
     test = rows.dataset.test
@@ -44,17 +53,20 @@ def result_of(
     judgement = judge.judge(
         posterior, prediction, run.folder.path, progress, run.config["method"].get("modes")
     )
+    found = _remembered(run) if remembered and not rows.whole else None
+    values = _metrics(run, rows, prediction) if found is None else found
+    note = rows.note if found is None else f"{rows.note} {_ALL_ROWS}"
     return Result(
         method=run.method.title,
         seed=run.seed,
-        metrics={**_metrics(run, rows, prediction), **judgement.values},
+        metrics={**values, **judgement.values},
         prediction=prediction,
         y=np.asarray(test.y),
         history=[line for line in history if "event" not in line],
         cost=_cost(run, prediction, ending),
         config=run.config,
         notes=(
-            *([rows.note] if rows.note else []),
+            *([note] if note else []),
             *(
                 f"member {m} was left out: its loss became non-finite at epoch {epoch:.1f}"
                 for m, epoch in ending.get("excluded", {}).items()
@@ -67,17 +79,25 @@ def result_of(
 
 
 def _metrics(run: SavedRun, rows: Rows, prediction: Prediction) -> dict[str, float]:
-    """On all test rows. They are kept, for a report without the data; a sample has only those."""
-    path = run.folder.path / FILE
-    found = run.about.rows.get("test", {}).get("digest")
-    if not rows.whole and rows.note and path.exists():
-        kept = read_json(path)
-        if isinstance(kept, dict) and kept.get("digest") == found:
-            return dict(kept["metrics"])
+    """Metrics on these rows; those on all test rows are kept, for a report without the data."""
+    path, digest = run.folder.path / FILE, _test_digest(run)
     values = evaluate(prediction, rows.dataset.test.y)
-    if rows.whole and found is not None and not path.exists():
-        write_json(path, {"digest": found, "metrics": values})
+    if rows.whole and digest is not None and not path.exists():
+        write_json(path, {"digest": digest, "metrics": values})
     return values
+
+
+def _remembered(run: SavedRun) -> dict[str, float] | None:
+    """Metrics on all test rows, as they were measured after training; None where they were not."""
+    path = run.folder.path / FILE
+    if not path.exists():
+        return None
+    kept = check_record(read_json(path), _KEPT, path, remedy="remove it to measure again")
+    return kept["metrics"] if kept["digest"] == _test_digest(run) else None
+
+
+def _test_digest(run: SavedRun) -> str | None:
+    return run.about.rows.get("test", {}).get("digest")
 
 
 def _cost(run: SavedRun, prediction: Prediction, ending: dict[str, Any]) -> dict[str, Any]:
