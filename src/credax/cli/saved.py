@@ -85,8 +85,10 @@ def rows_to_evaluate(run: SavedRun, data: str | None, stored: bool, allow_overla
         return kept_rows(run)
     if data is not None:
         return _other_rows(run, data, allow_overlap)
-    if _reachable(run):
-        return Rows(original_rows(run), True)
+    own = _own_data(run)
+    if own is not None:
+        run.about.refuse_changed(own, run.folder.path, ("test",))
+        return Rows(own, True)
     if run.stored.whole:
         return kept_rows(run)
     where = (run.config.get("task") or {}).get("data", "its data")
@@ -117,18 +119,18 @@ def _task(run: SavedRun) -> Task | None:
     return task
 
 
-def _reachable(run: SavedRun) -> bool:
-    """Whether the run's own data can be looked at: a file that is there, or a set by name."""
+def _own_data(run: SavedRun) -> Dataset | None:
+    """The data that a run was trained on, as it is now; None where it is not here."""
     task = _task(run)
     if task is None:
-        return False
-    if not run.about.path:
-        try:
-            load_task(task)
-        except InputError:
-            return False
-        return True
-    return (Path(task.data_dir or "").expanduser() / task.data).is_file()
+        return None
+    if run.about.path:
+        there = (Path(task.data_dir or "").expanduser() / task.data).is_file()
+        return load_task(task) if there else None
+    try:
+        return load_task(task)
+    except InputError:
+        return None
 
 
 def _other_rows(run: SavedRun, data: str, allow_overlap: bool) -> Rows:
