@@ -17,7 +17,6 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -27,6 +26,7 @@ from credax.data import Split
 from credax.methods.repulsive.repulsive import Repulsive
 from credax.network import Network, Variables
 from credax.networks.convolution import using_implementation
+from credax.training.dynamics import CoupledDynamics, Replicas
 from credax.training.engine import build_program
 from credax.training.program import Rows, advance, initialise
 
@@ -55,23 +55,19 @@ WAYS: dict[str, dict[str, Any]] = {
 }
 
 
-class Direct(eqx.Module):
+class Direct(CoupledDynamics):
     """The same step by differentiating through the kernel and the pairs' differences."""
 
     inner: Repulsive
 
-    coupled = True
-    shared_batches = True
-    offset = 0
-
     @property
-    def replicas(self) -> int:
+    def replicas(self) -> Replicas:
         """How many members there are."""
         return self.inner.replicas
 
-    def init(self, keys, x, strategy):
+    def init(self, keys, variables, strategy):
         """The same first states."""
-        return self.inner.init(keys, x, strategy)
+        return self.inner.init(keys, variables, strategy)
 
     def members(self, state):
         """One member, with an axis of length one."""
@@ -81,7 +77,7 @@ class Direct(eqx.Module):
         """The gradient of all members' losses and of the repulsion, by one call of `jax.grad`."""
         problem, num_data = self.inner.descent.problem, self.inner.descent.num_data
         carried = state.descent.variables.state
-        metric: Any = self.inner.force.metric  # pyright: ignore[reportAttributeAccessIssue]
+        metric: Any = self.inner.repulsion.metric  # pyright: ignore[reportAttributeAccessIssue]
 
         def member(own, x):
             params, key = own

@@ -3,8 +3,8 @@
 Chunks of predictions (members x rows x classes, log-probabilities in float32) are made one at a
 time and forgotten; making them is not timed. Every way sees the same chunks in the same run:
 
-- credax, all metrics: one `Collection`, each chunk read once, curves exact (one score and one bit a
-  row are kept) and `ace`, `tace` in bins;
+- credax, all metrics: one `Collection`, each chunk read once, curves exact (one score and one bit
+  per row are kept) and `ace`, `tace` in bins;
 - credax, the metrics that the other way has as well;
 - scikit-learn: the mixture's probabilities of all rows in memory, then its functions one by one;
 - torchmetrics, if installed: its own streaming objects, fed with the mixture's probabilities.
@@ -183,7 +183,7 @@ def each_metric(collection: metrics.Collection, state: metrics.State, chunk: tup
         if seconds > 0.01:
             users = [n for n, s in collection.streams.items() if s.statistic == statistic]
             print(f"  sorting for {', '.join(users)}: {1000 * seconds:.0f} ms once")
-    print(f"  {'metric':32}{'ms a chunk':>12}{'ms at the end':>15}")
+    print(f"  {'metric':32}{'ms per chunk':>12}{'ms at the end':>15}")
     for name, stream in collection.streams.items():
         times = []
         for _ in range(rounds + 1):

@@ -61,8 +61,8 @@ def resident(name):
 
 
 def net(depth=2, width=512):
-    layer = [infinite.Dense(width, 2**0.5, 0.1), infinite.ReLU()]
-    return infinite.serial(*layer * depth, infinite.Dense(1, 2**0.5, 0.1))
+    layer = [infinite.InfiniteDense(width, 2**0.5, 0.1), infinite.ReLU()]
+    return infinite.serial(*layer * depth, infinite.InfiniteDense(1, 2**0.5, 0.1))
 
 
 def plain_dense(x, depth=2):
@@ -104,10 +104,10 @@ def kernels(points, pictures):
     x = rng.standard_normal((points, 64))
     images = rng.standard_normal((pictures, 12, 12, 3))
     conv = infinite.serial(
-        infinite.Conv(8, padding="circular", weight_std=2**0.5, bias_std=0.1),
+        infinite.InfiniteConv(8, padding="circular", weight_std=2**0.5, bias_std=0.1),
         infinite.ReLU(),
         infinite.Flatten(),
-        infinite.Dense(1, 2**0.5, 0.1),
+        infinite.InfiniteDense(1, 2**0.5, 0.1),
     )
     for name, ours, theirs in (
         (f"dense NTK, {points} x {points}, 3 layers", lambda: net().kernels(x).ntk, plain_dense),

@@ -11,6 +11,8 @@ from credax.covariance_prior import input_covariance_prior
 from credax.errors import InputError
 from credax.prior import GaussianPrior
 
+pytestmark = pytest.mark.slow
+
 RNG = np.random.default_rng(0)
 DENSE = {
     "0_dense": {"kernel": jnp.asarray(RNG.normal(size=(4, 3)))},
@@ -60,7 +62,7 @@ def test_windows_of_pictures_are_those_a_convolution_sees():
 
 
 def test_a_pixel_that_never_varies_is_left_alone():
-    """Weights on a dead input end near zero; with weight decay they only shrink slowly."""
+    """Weights on a constant zero input end near zero; with weight decay they only shrink slowly."""
     x = RNG.normal(size=(64, 4)).astype(np.float32) * [1, 1, 1, 0]
     problem = lambda **o: cx.Problem(cx.networks.MLP((8,), 2), cx.Categorical(), **o)  # noqa: E731
     params = problem().init(jax.random.key(0), x).params
@@ -77,7 +79,7 @@ def test_a_pixel_that_never_varies_is_left_alone():
 
 
 def test_bad_inputs_say_what_to_do():
-    with pytest.raises(InputError, match="3 inputs a row and the first kernel takes 4"):
+    with pytest.raises(InputError, match="3 inputs per row and the first kernel takes 4"):
         input_covariance_prior(np.ones((5, 3)), DENSE, 0.1)
     with pytest.raises(InputError, match="positive ridge"):
         input_covariance_prior(np.ones((5, 4)), DENSE, 0.1, ridge=0.0)

@@ -1,11 +1,11 @@
-"""credax: how far to believe a neural network.
+"""credax: how far the predictions of a neural network can be trusted.
 
 Names are loaded when first used, so that the command line answers before jax is imported.
 """
 
 from typing import TYPE_CHECKING
 
-from credax.lazy import lazy_names
+from credax.lazy import lazy_package
 
 if TYPE_CHECKING:
     from credax import adapters as adapters
@@ -82,77 +82,4 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-__getattr__, __all__ = lazy_names(  # pyright: ignore[reportUnsupportedDunderAll]
-    __name__,
-    {
-        "Dataset": "data",
-        "Split": "data",
-        "Network": "network",
-        "FunctionNetwork": "network",
-        "Variables": "network",
-        "Categorical": "likelihood",
-        "Bernoulli": "likelihood",
-        "Gaussian": "likelihood",
-        "HeteroscedasticGaussian": "likelihood",
-        "GaussianPrior": "prior",
-        "ScaleMixturePrior": "prior",
-        "Problem": "problem",
-        "Batch": "problem",
-        "Standardise": "standardise",
-        "Single": "methods.ensembles.single",
-        "DeepEnsemble": "methods.ensembles.deep_ensemble",
-        "FoRDE": "methods.repulsive.forde",
-        "FeatureWGD": "methods.repulsive.feature_wgd",
-        "LIT": "methods.repulsive.lit",
-        "WeightWGD": "methods.repulsive.weight_wgd",
-        "SVGD": "methods.repulsive.svgd",
-        "FunctionWGD": "methods.repulsive.function_wgd",
-        "FunctionSVGD": "methods.repulsive.function_svgd",
-        "SWA": "methods.trajectory.swa",
-        "SWAG": "methods.trajectory.swag",
-        "Laplace": "methods.laplace.laplace",
-        "LaplacePosterior": "methods.laplace.posterior",
-        "MCDropout": "methods.dropout.mc_dropout",
-        "MCBatchNorm": "methods.dropout.mc_batch_norm",
-        "NUTS": "methods.sampling.nuts",
-        "HMC": "methods.sampling.hmc",
-        "FullCovarianceVI": "methods.variational.full_covariance_vi",
-        "LowRankVI": "methods.variational.low_rank_vi",
-        "MeanFieldVI": "methods.variational.mean_field_vi",
-        "SnapshotEnsemble": "methods.trajectory.snapshot_ensemble",
-        "SGLD": "methods.sampling.sgld",
-        "SGHMC": "methods.sampling.sghmc",
-        "FastGeometric": "methods.trajectory.fast_geometric",
-        "CyclicalSGMCMC": "methods.sampling.cyclical_sgmcmc",
-        "CheckpointEnsemble": "methods.trajectory.checkpoint_ensemble",
-        "NTK": "infinite.method",
-        "NNGP": "infinite.method",
-        "Training": "training.config",
-        "fit": "fitting",
-        "MemberDiverged": "training.loop",
-        "open_run": "runs",
-        "SavedRun": "runs",
-        "Posterior": "posterior",
-        "Population": "posterior",
-        "GaussianPosterior": "gaussian_posterior",
-        "combine": "posterior",
-        "Prediction": "prediction",
-        "ClassPrediction": "prediction",
-        "GaussianPrediction": "prediction",
-        "evaluate": "metrics",
-        "InputError": "errors",
-        "data": "data",
-        "networks": "networks",
-        "adapters": "adapters",
-        "structure": "structure",
-        "training": "training",
-        "methods": "methods",
-        "groups": "groups",
-        "infinite": "infinite",
-        "metrics": "metrics",
-        "calibration": "calibration",
-        "quality": "quality",
-        "zoo": "zoo",
-        "report": "report",
-    },
-)
+__getattr__, __dir__, __all__ = lazy_package(__name__, __file__)  # pyright: ignore[reportUnsupportedDunderAll]

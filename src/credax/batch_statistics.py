@@ -16,8 +16,8 @@ from jaxtyping import PyTree
 
 from credax.errors import InputError
 from credax.network import Variables
-from credax.phases import using_phase
 from credax.problem import Problem
+from credax.train_mode import using_train_mode
 
 Passes = Literal["one", "sequential"]
 _VARIANCES = ("variance", "var")
@@ -67,8 +67,9 @@ def refresh(
     The rows are passed through in near-equal batches of at most ``batch_size``, in training mode,
     dropout off (for credax's layers), without augmentation. ``passes="one"`` is exact for the first
     normalised layer; deeper layers see activations normalised by their own batch. With
-    ``"sequential"`` there is one pass a layer, earlier ones at rest: the statistics of the whole
-    data in one batch, for any batch size. A network without state comes back as it is.
+    ``"sequential"`` there is one pass per layer, earlier ones with their running statistics: the
+    statistics of the whole data in one batch, for any batch size. A network without state comes
+    back as it is.
     """
     if not has_statistics(variables):
         return variables
@@ -83,15 +84,15 @@ def refresh(
 
 def _refresh_one(problem, variables: Variables, x, parts, passes: Passes) -> Variables:
     layers = 1 if passes == "one" else count_normalisations(problem, variables, x)
-    for settled in range(layers):
+    for use_running_average in range(layers):
         totals: dict[str, Moments] = {}
         for rows in parts:
-            found = statistics(problem, variables, np.asarray(x[rows]), settled)
+            found = statistics(problem, variables, np.asarray(x[rows]), use_running_average)
             for name, (mean, variance) in found.items():
                 mean, variance = np.asarray(mean, np.float64), np.asarray(variance, np.float64)
                 part = Moments(len(rows), mean, variance * len(rows))
                 totals[name] = merge(totals.get(name), part)
-        # Layers at rest report what they hold, so that they keep it.
+        # Layers that use running statistics report those, and so keep them.
         moments = {name: (m.mean, m.m2 / m.rows) for name, m in totals.items()}
         variables = Variables(variables.params, with_statistics(variables.state, moments))
     return variables
@@ -100,24 +101,26 @@ def _refresh_one(problem, variables: Variables, x, parts, passes: Passes) -> Var
 def count_normalisations(problem: Problem, variables: Variables, x) -> int:
     """How many of credax's batch normalisations one application passes."""
     example = jax.ShapeDtypeStruct((2, *x.shape[1:]), x.dtype)
-    with using_phase(dropout=False) as phase:
+    with using_train_mode(dropout=False) as mode:
         jax.eval_shape(partial(_train, problem), variables, example)
-    if phase.seen == 0:
+    if mode.seen == 0:
         raise InputError(
             "passes is 'sequential' and the network's normalisation is not credax's own; "
             "use passes='one'"
         )
-    return phase.seen
+    return mode.seen
 
 
 @eqx.filter_jit
-def statistics(problem: Problem, variables: Variables, x, settled: int = 0) -> dict[str, Any]:
+def statistics(
+    problem: Problem, variables: Variables, x, use_running_average: int = 0
+) -> dict[str, Any]:
     """Mean and biased variance of each normalised layer on one batch of raw inputs, by name.
 
     A foreign average is ``new = (1 - a) old + a batch``: from old 0 and old 1 follow ``a`` and the
     batch's own statistics. credax's own, started with weight zero, are the batch's at once.
     """
-    with using_phase(dropout=False, settled=settled):
+    with using_train_mode(dropout=False, use_running_average=use_running_average):
         zero = _train(problem, Variables(variables.params, _reset(variables.state, 0.0)), x)
     low = _pairs(zero, "")
     own = {name: "weight" in node for name, node in low.items()}
@@ -153,7 +156,7 @@ def _train(problem: Problem, variables: Variables, x) -> PyTree:
 
 def _reset(state: PyTree, value: float) -> PyTree:
     if isinstance(state, dict) and "weight" in state and _variance_name(state):
-        # The next batch replaces what is held, and a layer at rest goes on with it.
+        # The next batch replaces what is held, and a layer that uses running statistics keeps it.
         return type(state)({**state, "weight": jnp.zeros_like(state["weight"])})
     if isinstance(state, dict) and _variance_name(state):
         return type(state)({k: jnp.full_like(v, value) for k, v in state.items()})

@@ -1,4 +1,4 @@
-"""A prior that knows the inputs: the first layer's weights vary as the data do."""
+"""A prior from the inputs' covariance: the first layer's weights vary as the data do."""
 
 import math
 from typing import Any
@@ -113,13 +113,13 @@ def _at(tree: PyTree, path: tuple[str, ...]) -> Any:
 
 
 def _second_moment(x: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
-    """Mean of ``v v^T`` over rows, or over all windows of all pictures."""
+    """Mean of ``v v^T`` over rows, or over all windows of all images."""
     size = math.prod(shape[:-1])
     if len(shape) == 2:
         flat = x.reshape(len(x), -1)
         if flat.shape[1] != size:
             raise InputError(
-                f"x has {flat.shape[1]} inputs a row and the first kernel takes {size}"
+                f"x has {flat.shape[1]} inputs per row and the first kernel takes {size}"
             )
     total, count = np.zeros((size, size)), 0
     for start in range(0, len(x), BLOCK):

@@ -30,7 +30,7 @@ _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 
 
 def describe(value: Any, where: str = "value", seen: tuple[int, ...] = ()) -> Any:
-    """``value`` as JSON data; one sentence if nothing stable can be said of it.
+    """``value`` as JSON data; an error if nothing stable can be said of it.
 
     ``where`` names the value in that sentence. Objects that hold other than numbers, texts,
     arrays, functions and records are described by their attribute ``name``, if they have one.

@@ -25,7 +25,8 @@ from credax.reading.tensors import COPY, Layout, read_layout, views
 def write_atomic(path: str | Path, content: bytes | str) -> None:
     """Write under a temporary name, sync, rename: readers see the old file or the new one.
 
-    A full disk or an unwritable folder gives one sentence, leaves the old file and no rubbish.
+    A full disk or an unwritable folder raises an error, leaves the old file and no temporary
+    one.
     """
     path = Path(path)
     data = content.encode() if isinstance(content, str) else content

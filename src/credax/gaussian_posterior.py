@@ -12,7 +12,7 @@ from jaxtyping import Array, Key
 from credax import batch_statistics
 from credax.errors import InputError
 from credax.files import load_tree, read_header, save_tree
-from credax.laws import LAWS, Law
+from credax.gaussians import GAUSSIANS, WeightGaussian
 from credax.network import Variables
 from credax.posterior import INDICES, Population, describe_population, population, read_population
 from credax.prediction import Prediction
@@ -20,27 +20,28 @@ from credax.problem import Problem
 from credax.reading import check_record
 from credax.reading.records import OBJECT, WHOLE, one_of
 
-_FIELDS = {"law": one_of(*LAWS), "law_options": OBJECT, "modes": INDICES}
+# "law" is the name of the Gaussian in files since the first version: old files must load.
+_FIELDS = {"law": one_of(*GAUSSIANS), "law_options": OBJECT, "modes": INDICES}
 _OPTIONS = {"low-rank": {"rank": WHOLE}, "full": {}}
 
 
 class GaussianPosterior(eqx.Module):
-    """One Gaussian law a mode, mixed uniformly; the draws made when it was fitted are members.
+    """One Gaussian per mode, mixed uniformly; the draws made when it was fitted are members.
 
-    ``law`` has a leading axis of modes on every leaf; ``draws`` is the population of ``samples``
-    networks of each mode, mode by mode, with batch statistics of their own. Predictions use these
+    ``gaussian`` has a leading axis of modes on every leaf; ``draws`` are ``samples`` networks of
+    each mode, mode by mode, with batch statistics of their own. Predictions use these
     draws, so that they repeat and need no data; `sample` makes new ones.
     """
 
-    law: Law
+    gaussian: WeightGaussian
     draws: Population
     state: Any
-    """State of each mode's network, for laws of networks whose state is not recomputed."""
+    """State of each mode's network, for Gaussians of networks whose state is not recomputed."""
     modes: tuple[int, ...]
 
     @property
     def problem(self) -> Problem:
-        """The problem the law was fitted to."""
+        """The problem the Gaussian was fitted to."""
         return self.draws.problem
 
     @property
@@ -76,9 +77,9 @@ class GaussianPosterior(eqx.Module):
         """Some stored draws, by position."""
         return self.draws.take(positions)
 
-    def mode(self, position: int) -> Law:
-        """One mode's law."""
-        return jax.tree.map(lambda leaf: leaf[position], self.law)
+    def mode(self, position: int) -> WeightGaussian:
+        """One mode's Gaussian."""
+        return jax.tree.map(lambda leaf: leaf[position], self.gaussian)
 
     def predict(self, x, *, key=None, batch_size: int | None = None) -> Prediction:
         """The mixture of the stored draws for raw inputs ``[batch, ...]``; no ``key`` is needed."""
@@ -94,7 +95,7 @@ class GaussianPosterior(eqx.Module):
             raise InputError(f"n is {n}; draw at least 1")
         order, keys = jax.random.split(key)
         which = jax.random.permutation(order, jnp.arange(n) % self.num_modes)
-        variables = _draw(self.law, self.state, which, jax.random.split(keys, n))
+        variables = _draw(self.gaussian, self.state, which, jax.random.split(keys, n))
         if not batch_statistics.has_statistics(variables):
             return variables
         if refresh is None:
@@ -106,11 +107,11 @@ class GaussianPosterior(eqx.Module):
         return batch_statistics.refresh(self.problem, variables, x)
 
     def save(self, path: str | Path) -> None:
-        """Keep law and draws in one safetensors file."""
+        """Keep Gaussian and draws in one safetensors file."""
         metadata = describe_population(self.draws, "gaussian")
-        metadata |= {"law": self.law.kind, "law_options": self.law.describe()}
+        metadata |= {"law": self.gaussian.kind, "law_options": self.gaussian.describe()}
         metadata["modes"] = list(self.modes)
-        tree = {"law": self.law, "draws": self.variables, "state": self.state}
+        tree = {"law": self.gaussian, "draws": self.variables, "state": self.state}
         save_tree(path, tree, metadata)
 
     @classmethod
@@ -122,16 +123,16 @@ class GaussianPosterior(eqx.Module):
         check_record(metadata["law_options"], _OPTIONS[metadata["law"]], f"{path}, law_options,")
         one = jax.tree.map(lambda s: jax.ShapeDtypeStruct(s.shape[1:], s.dtype), template)
         modes = len(metadata["modes"])
-        law = LAWS[metadata["law"]].template(one.params, modes, **metadata["law_options"])
+        gaussian = GAUSSIANS[metadata["law"]].template(one.params, modes, **metadata["law_options"])
         state = jax.tree.map(lambda s: jax.ShapeDtypeStruct((modes, *s.shape), s.dtype), one.state)
-        tree, _ = load_tree(path, {"law": law, "draws": template, "state": state})
+        tree, _ = load_tree(path, {"law": gaussian, "draws": template, "state": state})
         tree = jax.tree.map(jnp.asarray, tree)
         return cls(tree["law"], build(tree["draws"]), tree["state"], tuple(metadata["modes"]))
 
 
 def gaussian_posterior(
     problem: Problem,
-    law: Law,
+    gaussian: WeightGaussian,
     state: Any,
     modes: tuple[int, ...],
     keys: Key[Array, " modes"],
@@ -141,7 +142,7 @@ def gaussian_posterior(
     refreshed: bool = True,
     diagnostics: dict[str, Any] | None = None,
 ) -> GaussianPosterior:
-    """The posterior of stacked laws, ``samples`` draws of each made and stored now.
+    """The posterior of stacked Gaussians, ``samples`` draws of each made and stored now.
 
     Draw ``s`` of a mode uses ``fold_in(its key, s)``, so it does not depend on how many there are.
     ``refreshed`` recomputes batch statistics for every draw; else draws keep their mode's state.
@@ -149,19 +150,19 @@ def gaussian_posterior(
     number = jnp.arange(samples)
     fold = jax.vmap(lambda key: jax.vmap(lambda s: jax.random.fold_in(key, s))(number))
     which = jnp.repeat(jnp.arange(len(modes)), samples)
-    variables = _draw(law, state, which, fold(keys).reshape(-1))
+    variables = _draw(gaussian, state, which, fold(keys).reshape(-1))
     if refreshed:
         variables = batch_statistics.refresh(problem, variables, data.x)
     indices = tuple(mode * samples + s for mode in modes for s in range(samples))
     draws = population(problem, variables, data.x, indices, diagnostics)
-    return GaussianPosterior(law, draws, state, modes)
+    return GaussianPosterior(gaussian, draws, state, modes)
 
 
 @eqx.filter_jit
-def _draw(law: Law, state: Any, which: Array, keys: Array) -> Variables:
+def _draw(gaussian: WeightGaussian, state: Any, which: Array, keys: Array) -> Variables:
     def one(item):
         mode, key = item
-        own, carried = jax.tree.map(lambda leaf: leaf[mode], (law, state))
+        own, carried = jax.tree.map(lambda leaf: leaf[mode], (gaussian, state))
         return Variables(own.draw(key), carried)
 
     return jax.lax.map(one, (which, keys))

@@ -42,3 +42,9 @@ def as_key(key: Any) -> Any:
 def wrap(words: Any) -> Key[Array, "..."]:
     """Keys from their stored words, whatever the process's default generator is."""
     return jax.random.wrap_key_data(jnp.asarray(words), impl=IMPLEMENTATION)
+
+
+def numpy_generator(key: Key[Array, ""] | int) -> np.random.Generator:
+    """NumPy's generator from a seed or a typed key."""
+    words = np.atleast_1d(key if isinstance(key, int) else jax.random.key_data(key))
+    return np.random.default_rng([int(word) for word in words.reshape(-1)])

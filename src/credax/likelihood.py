@@ -9,7 +9,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float, Integer
 
 from credax.errors import InputError
 from credax.network import Network, Variables
@@ -42,7 +42,7 @@ class Likelihood(Protocol):
         ...
 
     def check(self, y: np.ndarray, outputs: int) -> None:
-        """Raise one sentence if targets do not fit this likelihood and this many outputs."""
+        """Raise an error if targets do not fit this likelihood and this many outputs."""
         ...
 
 
@@ -56,14 +56,16 @@ class Categorical(eqx.Module):
     task = "classification"
 
     def num_outputs(self, targets: int) -> int:
-        """One output a class."""
+        """One output per class."""
         return targets
 
     def adapt(self, network: Network) -> Network:
         """Unchanged: nothing of its own is learned."""
         return network
 
-    def log_prob(self, outputs: Float[Array, "batch classes"], y: Int[Array, " batch"]) -> Array:
+    def log_prob(
+        self, outputs: Float[Array, "batch classes"], y: Integer[Array, " batch"]
+    ) -> Array:
         """Log-probability of each label."""
         return jnp.take_along_axis(jax.nn.log_softmax(outputs), y[:, None], axis=-1)[:, 0]
 
@@ -72,7 +74,7 @@ class Categorical(eqx.Module):
         return ClassPrediction.from_logits(outputs)
 
     def check(self, y: np.ndarray, outputs: int) -> None:
-        """Labels must be integers in ``0 .. outputs - 1``, one a row."""
+        """Labels must be integers in ``0 .. outputs - 1``, one per row."""
         _check_labels(y, outputs)
 
 
@@ -89,7 +91,7 @@ class Bernoulli(eqx.Module):
         """Unchanged: nothing of its own is learned."""
         return network
 
-    def log_prob(self, outputs: Float[Array, "batch 1"], y: Int[Array, " batch"]) -> Array:
+    def log_prob(self, outputs: Float[Array, "batch 1"], y: Integer[Array, " batch"]) -> Array:
         """Log-probability of each label, 0 or 1."""
         logit = outputs[..., 0]
         return jnp.where(y == 1, jax.nn.log_sigmoid(logit), jax.nn.log_sigmoid(-logit))
@@ -113,7 +115,7 @@ class Bernoulli(eqx.Module):
 class Gaussian(eqx.Module):
     """Regression with one noise level: ``y ~ N(outputs, noise²)``, noise in standard units.
 
-    ``noise`` is a standard deviation, or ``"learned"``: then one number a target is learned with
+    ``noise`` is a standard deviation, or ``"learned"``: then one number per target is learned with
     the network, starting at ``initial``, outside the prior.
 
     >>> round(float(Gaussian(0.5).log_prob(jnp.zeros((1, 1)), jnp.array([1.0]))[0]), 6)
@@ -132,7 +134,7 @@ class Gaussian(eqx.Module):
             raise InputError(f"initial is {self.initial}; give a positive standard deviation")
 
     def num_outputs(self, targets: int) -> int:
-        """One output a target."""
+        """One output per target."""
         return targets
 
     def adapt(self, network: Network) -> Network:
@@ -149,7 +151,7 @@ class Gaussian(eqx.Module):
         return GaussianPrediction(*self._moments(outputs))
 
     def check(self, y: np.ndarray, outputs: int) -> None:
-        """One output a target, all targets finite."""
+        """One output per target, all targets finite."""
         _check_targets(y, outputs // 2 if self.noise == "learned" else outputs)
 
     def _moments(self, outputs):
@@ -159,7 +161,7 @@ class Gaussian(eqx.Module):
 
 
 class HeteroscedasticGaussian(eqx.Module):
-    """Regression whose noise depends on the input; the network has two outputs a target.
+    """Regression whose noise depends on the input; the network has two outputs per target.
 
     The first half of the outputs is the mean, the second half ``raw`` with variance
     ``softplus(raw) + 1e-6`` (Lakshminarayanan et al. 2017).
@@ -184,17 +186,17 @@ class HeteroscedasticGaussian(eqx.Module):
         return GaussianPrediction(*_mean_and_variance(outputs))
 
     def check(self, y: np.ndarray, outputs: int) -> None:
-        """Two outputs a target, all targets finite."""
+        """Two outputs per target, all targets finite."""
         if outputs % 2:
             raise InputError(
-                f"the network has {outputs} outputs; HeteroscedasticGaussian needs two a target "
+                f"the network has {outputs} outputs; HeteroscedasticGaussian needs two per target "
                 "(mean and raw variance)"
             )
         _check_targets(y, outputs // 2)
 
 
 class LearnedNoise(eqx.Module):
-    """A network and one learned raw variance a target, appended to its outputs."""
+    """A network and one learned raw variance per target, appended to its outputs."""
 
     network: Network
     initial: float = 1.0
@@ -230,7 +232,7 @@ def _check_labels(y: np.ndarray, classes: int) -> None:
     y = np.asarray(y)
     if y.ndim != 1 or not np.issubdtype(y.dtype, np.integer):
         raise InputError(
-            f"y has shape {y.shape} and type {y.dtype}; labels are integers, one a row"
+            f"y has shape {y.shape} and type {y.dtype}; labels are integers, one per row"
         )
     if len(y) and (y.min() < 0 or y.max() >= classes):
         raise InputError(
@@ -244,7 +246,7 @@ def _check_targets(y: np.ndarray, targets: int) -> None:
     width = int(np.prod(y.shape[1:], dtype=int))
     if y.ndim > 2 or width != targets:
         raise InputError(
-            f"y has shape {y.shape}; the network predicts {targets} target(s) a row, so y must be "
+            f"y has shape {y.shape}; {targets} target(s) per row are predicted, so y must be "
             f"[rows, {targets}]" + (" or [rows]" if targets == 1 else "")
         )
     if not np.issubdtype(y.dtype, np.number) or not np.all(np.isfinite(y)):

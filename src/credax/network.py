@@ -1,4 +1,4 @@
-"""What credax asks of a network: two pure functions and a pytree of variables."""
+"""A network: two pure functions and a pytree of variables."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol, runtime_checkable

@@ -133,12 +133,12 @@ class Population(eqx.Module):
         return asked
 
     def check(self, x) -> np.ndarray:
-        """``x`` as an array, or one sentence why it cannot be predicted."""
+        """``x`` as an array, or an error if it cannot be predicted."""
         return check_rows(x, self.input_shape)
 
 
 def check_rows(x, input_shape: tuple[int, ...]) -> np.ndarray:
-    """``x`` as an array of rows of a shape, or one sentence why it cannot be predicted."""
+    """``x`` as an array of rows of a shape, or an error if it cannot be predicted."""
     x = np.asarray(x)
     if x.shape[1:] != tuple(input_shape) or x.ndim == 0:
         raise InputError(
@@ -212,7 +212,9 @@ def population(
     members = len(jax.tree.leaves(variables)[0])
     indices = tuple(range(members)) if indices is None else indices
     dtype = str(np.asarray(x[:0]).dtype)
-    return Population(problem, variables, indices, tuple(x.shape[1:]), dtype, diagnostics or {})
+    # In the order in which a file gives them back.
+    ordered = dict(sorted((diagnostics or {}).items()))
+    return Population(problem, variables, indices, tuple(x.shape[1:]), dtype, ordered)
 
 
 def combine(populations: "list[Any]") -> Population:

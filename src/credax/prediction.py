@@ -1,4 +1,4 @@
-"""What a population says about new inputs: a mixture, members on axis 0, equal weights."""
+"""What a population predicts for new inputs: a mixture, members on axis 0, equal weights."""
 
 import warnings
 from functools import partial
@@ -97,7 +97,7 @@ class ClassPrediction(eqx.Module):
         """Probability of the most probable class."""
         return jnp.max(self.probs, axis=-1)
 
-    def log_prob(self, y: Int[Array, " batch"]) -> Float[Array, " batch"]:
+    def log_prob(self, y: Array) -> Float[Array, " batch"]:
         """Log-probability of the labels ``y`` under the mixture."""
         y = jnp.asarray(y)
         if y.shape != self.log_probs.shape[1:2] or not jnp.issubdtype(y.dtype, jnp.integer):
@@ -155,8 +155,9 @@ class GaussianPrediction(eqx.Module):
     (2.0, 2.0, 1.511964)
     """
 
-    means: Float[Array, "members batch targets"]
-    variances: Float[Array, "members batch targets"]
+    means: Float[Array, "..."]
+    variances: Float[Array, "..."]
+    """Another shape is refused by `credax.metrics`, which says what is expected."""
 
     @property
     def members(self) -> Float[Array, "members batch *targets"]:
@@ -198,7 +199,7 @@ class GaussianPrediction(eqx.Module):
         """Variance of the members' means: where they disagree."""
         return _squeeze(jnp.var(self.means, axis=0))
 
-    def log_prob(self, y: Float[Array, "batch *targets"], *, moment_matched: bool = False):
+    def log_prob(self, y: Float[Array, "batch ..."], *, moment_matched: bool = False):
         """Log-density of ``y``: of the mixture, or of one Gaussian with its mean and variance."""
         y = self._targets(y)
         if moment_matched:
@@ -207,7 +208,7 @@ class GaussianPrediction(eqx.Module):
         each = jnp.sum(_log_normal(y, self.means, self.variances), axis=-1)
         return logsumexp(each, axis=0) - jnp.log(self.num_members)
 
-    def cdf(self, y: Float[Array, "batch *targets"]) -> Float[Array, "batch *targets"]:
+    def cdf(self, y: Float[Array, "batch ..."]) -> Float[Array, "batch ..."]:
         """Distribution function of the mixture, target by target."""
         z = (self._targets(y) - self.means) / jnp.sqrt(self.variances)
         return _squeeze(jnp.mean(ndtr(z), axis=0))

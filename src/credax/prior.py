@@ -1,4 +1,4 @@
-"""Priors over parameters. The number of data is always said aloud."""
+"""Priors over parameters. The number of data is always an explicit argument."""
 
 import math
 from typing import Protocol, runtime_checkable

@@ -120,7 +120,7 @@ class Problem(eqx.Module):
         return -jnp.sum(batch.weight * log_prob) / jnp.sum(batch.weight)
 
     def weights(self, params: PyTree) -> PyTree:
-        """The parameters the prior speaks of: all but a learned noise level."""
+        """The parameters that the prior covers: all but a learned noise level."""
         learned = isinstance(self.likelihood, Gaussian) and self.likelihood.noise == "learned"
         return params["network"] if learned else params
 
@@ -144,7 +144,7 @@ class Problem(eqx.Module):
         return log_likelihood + prior
 
     def predict(self, outputs: Float[Array, "members batch outputs"]) -> Prediction:
-        """What a population's outputs say, in raw units."""
+        """The prediction of a population's outputs, in raw units."""
         prediction = self.likelihood.predict(outputs)
         if self.targets is None or not isinstance(prediction, GaussianPrediction):
             return prediction
@@ -153,11 +153,11 @@ class Problem(eqx.Module):
         return GaussianPrediction(means, prediction.variances * jnp.square(scale))
 
     def check(self, x: np.ndarray, y: np.ndarray) -> None:
-        """Raise one sentence if rows cannot be used: empty, NaN, labels out of range, bad shape."""
+        """Raise an error if rows cannot be used: empty, NaN, labels out of range, bad shape."""
         if len(x) == 0:
             raise InputError("x has no rows; training needs at least one")
         if len(x) != len(y):
-            raise InputError(f"x has {len(x)} rows and y has {len(y)}; give one target a row")
+            raise InputError(f"x has {len(x)} rows and y has {len(y)}; give one target per row")
         check_inputs(x)
         example = jax.ShapeDtypeStruct((1, *x.shape[1:]), np.asarray(x[:1]).dtype)
         try:
@@ -180,7 +180,7 @@ class Problem(eqx.Module):
 
 
 def check_inputs(x: np.ndarray, name: str = "x", block: int = 4096) -> None:
-    """Raise one sentence that names the first row of ``x`` that is not finite."""
+    """Raise an error that names the first row of ``x`` that is not finite."""
     x = np.asarray(x) if not isinstance(x, np.ndarray) else x
     if x.dtype.kind in "iub":
         return

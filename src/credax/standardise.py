@@ -21,8 +21,9 @@ def _float32(a: ArrayLike) -> np.ndarray:
 class Standardise(eqx.Module):
     """``(x - mean) / scale``: raw pixels or targets to the units a network is trained in.
 
-    ``mean`` and ``scale`` broadcast against the trailing axes of ``x`` (one number, one a channel,
-    one a feature). Integer pixels stay integers in memory and become floats here, batch by batch.
+    ``mean`` and ``scale`` broadcast against the trailing axes of ``x`` (one number, one per
+    channel, one per feature). Integer pixels stay integers in memory and become floats here, batch
+    by batch.
 
     >>> Standardise.of(np.array([[0.0, 2.0], [2.0, 6.0]]))(np.array([[1.0, 8.0]])).tolist()
     [[0.0, 2.0]]

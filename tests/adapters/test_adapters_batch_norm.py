@@ -8,6 +8,8 @@ from adapter_networks import EPSILON, LIBRARIES, MOMENTUM, STATEFUL, batch_norm
 
 from credax.files import load_tree, save_tree
 
+pytestmark = pytest.mark.slow
+
 close = {"rtol": 2e-5, "atol": 2e-5}
 
 

@@ -6,6 +6,8 @@ from adapter_networks import RATE, dropout
 
 from credax.errors import InputError
 
+pytestmark = pytest.mark.slow
+
 DROPOUTS = ["equinox", "nnx", "nnx-rngs", "linen", "haiku"]
 
 

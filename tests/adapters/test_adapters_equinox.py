@@ -7,6 +7,8 @@ import pytest
 from credax.adapters import from_equinox
 from credax.errors import InputError
 
+pytestmark = pytest.mark.slow
+
 
 class Block(eqx.Module):
     layers: list

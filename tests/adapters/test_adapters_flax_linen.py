@@ -8,6 +8,8 @@ from credax.adapters import from_linen
 from credax.errors import InputError
 from credax.network import Variables
 
+pytestmark = pytest.mark.slow
+
 
 class Block(nn.Module):
     @nn.compact

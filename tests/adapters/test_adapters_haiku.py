@@ -7,6 +7,8 @@ import pytest
 from credax.adapters import from_haiku
 from credax.errors import InputError
 
+pytestmark = pytest.mark.slow
+
 
 def block(x, is_training):
     x = hk.BatchNorm(True, True, 0.9)(hk.Linear(8)(x), is_training)

@@ -1,4 +1,4 @@
-"""Numbers for the calibration tests: exact by integer arithmetic, or drawn from known laws."""
+"""Numbers for the calibration tests: by integer arithmetic, or from known distributions."""
 
 import numpy as np
 
@@ -31,10 +31,10 @@ def softmax(logits):
     return logits / logits.sum(axis=-1, keepdims=True)
 
 
-def calibrated(rows, classes, seed, spread=2.0):
+def calibrated(rows, classes, seed, scale=2.0):
     """Logits ``[rows, classes]`` and labels drawn from their softmax."""
     rng = np.random.default_rng(seed)
-    logits = spread * rng.standard_normal((rows, classes))
+    logits = scale * rng.standard_normal((rows, classes))
     return logits, labels_of(softmax(logits), rng.random(rows))
 
 

@@ -13,6 +13,8 @@ from credax.calibration import CalibrationWarning, Calibrator, Fitted, Intervals
 from credax.errors import InputError
 from credax.prediction import ClassPrediction, GaussianPrediction
 
+pytestmark = pytest.mark.slow
+
 BINARY = ("beta", "platt")
 SETTINGS = {
     "dirichlet": {"off_diagonal": 0.1, "bias": 0.1},
@@ -89,7 +91,7 @@ def test_runs_on_populations_and_survives_a_file(name, members, tmp_path):
 def test_infinite_thresholds_and_temperatures_before_survive_a_file(tmp_path):
     p, y = overconfident(rows=60)
     with pytest.warns(CalibrationWarning):
-        fitted = calibration.conformalize(p, y, alpha=0.01, key=3, method="raps", temperature=True)
+        fitted = calibration.conformalise(p, y, alpha=0.01, key=3, method="raps", temperature=True)
     save(tmp_path / "sets", fitted)
     again = load(tmp_path / "sets")
     assert np.isinf(again.quantiles).all()
@@ -237,11 +239,11 @@ def test_members_classes_and_rows_have_no_order(name):
 
 def test_results_are_what_metrics_take():
     p, y = overconfident(rows=60)
-    sets = calibration.conformalize(p, y, alpha=0.2).predict_set(p)
+    sets = calibration.conformalise(p, y, alpha=0.2).predict_set(p)
     assert float(metrics.set_coverage(sets, y)) == pytest.approx(sets[np.arange(60), y].mean())
     assert float(metrics.set_size(sets, y)) == pytest.approx(sets.sum(axis=1).mean())
     p, y = regression(rows=60)
-    intervals = calibration.conformalize(p, y, method="normalised").predict_interval(p)
+    intervals = calibration.conformalise(p, y, method="normalised").predict_interval(p)
     assert float(metrics.coverage(intervals, y)) == pytest.approx(intervals.contains(y).mean())
     assert float(metrics.width(intervals, y)) == pytest.approx(intervals.width.mean(), rel=1e-5)
     after = calibration.QuantileRecalibration().fit(p, y)(p)

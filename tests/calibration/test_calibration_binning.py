@@ -12,6 +12,8 @@ from credax.calibration.binning import average_binnings, score_binning
 from credax.errors import InputError
 from credax.prediction import ClassPrediction
 
+pytestmark = pytest.mark.slow
+
 
 def two_class(p):
     p = np.asarray(p)

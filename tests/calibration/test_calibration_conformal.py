@@ -1,4 +1,4 @@
-"""Conformal ranks, scores and sets by hand; coverage inside its exact law."""
+"""Conformal ranks, scores and sets by hand; coverage inside its exact distribution."""
 
 from fractions import Fraction
 
@@ -20,15 +20,17 @@ from credax.calibration import (
     Threshold,
     conformal_quantile,
     conformal_rank,
-    conformalize,
+    conformalise,
     rows_needed,
     tune_raps,
 )
-from credax.calibration.fitted_sets import normalised, uniforms
+from credax.calibration.conformal_quantiles import exact
 from credax.calibration.intervals import interval_scores
-from credax.calibration.rank import exact
+from credax.calibration.sets import normalised, uniforms
 from credax.errors import InputError
 from credax.prediction import ClassPrediction, GaussianPrediction
+
+pytestmark = pytest.mark.slow
 
 CALIBRATION, TEST = 100, 400
 RANK = 91
@@ -127,10 +129,10 @@ def test_quantile_coverage_has_its_exact_mean_and_spread():
     rng = np.random.default_rng(0)
     limits = conformal_quantile(rng.random((100, 2000)), 0.1)
     coverage = np.mean(rng.random((1000, 2000)) <= limits, axis=0)
-    law = betabinom(1000, 91, 10)
+    distribution = betabinom(1000, 91, 10)
     assert coverage.mean() == pytest.approx(91 / 101, abs=4 * coverage.std() / np.sqrt(2000))
-    assert coverage.std() == pytest.approx(law.std() / 1000, rel=0.1)
-    assert law.std() / 1000 == pytest.approx(0.0310, abs=1e-4)
+    assert coverage.std() == pytest.approx(distribution.std() / 1000, rel=0.1)
+    assert distribution.std() / 1000 == pytest.approx(0.0310, abs=1e-4)
 
 
 CLASS_METHODS = ["threshold", "aps", "raps"]
@@ -138,11 +140,11 @@ INTERVAL_METHODS = ["residual", "normalised", "cqr"]
 
 
 @pytest.mark.parametrize("method", CLASS_METHODS + INTERVAL_METHODS)
-def test_coverage_on_random_splits_follows_its_exact_law(method):
+def test_coverage_on_random_splits_follows_its_exact_distribution(method):
     """200 random splits of one pool: the rows covered are beta-binomial(m, k, n + 1 - k).
 
-    Without ties this law is exact for splits of any fixed pool (negative hypergeometric). APS and
-    RAPS draw new uniform numbers for each half, so their pool is redrawn too: the law is the same.
+    Without ties this is exact for splits of any fixed pool (negative hypergeometric). APS and RAPS
+    draw new uniform numbers for each half, so their pool is redrawn too: the same distribution.
     """
     rng = np.random.default_rng(1)
     rows = CALIBRATION + TEST
@@ -154,27 +156,29 @@ def test_coverage_on_random_splits_follows_its_exact_law(method):
     for split in range(200):
         order = rng.permutation(rows)
         own, new = order[:CALIBRATION], order[CALIBRATION:]
-        fitted = conformalize(pool.select(own), y[own], alpha=0.1, method=method, key=split)
+        fitted = conformalise(pool.select(own), y[own], alpha=0.1, method=method, key=split)
         found = fitted(pool.select(new))
         inside = (
             found[np.arange(TEST), y[new]] if method in CLASS_METHODS else found.contains(y[new])
         )
         covered.append(inside.sum())
-    law = betabinom(TEST, RANK, CALIBRATION + 1 - RANK)
-    band = law.ppf([1e-6, 1 - 1e-6])
+    distribution = betabinom(TEST, RANK, CALIBRATION + 1 - RANK)
+    band = distribution.ppf([1e-6, 1 - 1e-6])
     assert band[0] <= min(covered)
     assert max(covered) <= band[1]
-    assert np.mean(covered) == pytest.approx(law.mean(), abs=4 * law.std() / np.sqrt(200))
-    jittered = law.cdf(np.array(covered) - 1) + rng.random(200) * law.pmf(covered)
+    assert np.mean(covered) == pytest.approx(
+        distribution.mean(), abs=4 * distribution.std() / np.sqrt(200)
+    )
+    jittered = distribution.cdf(np.array(covered) - 1) + rng.random(200) * distribution.pmf(covered)
     assert kstest(jittered, "uniform").pvalue > 1e-4
 
 
 def test_plain_quantile_would_undercover():
     """The 90th of 100 scores, which others take, covers 0.891 on average: our test can see it."""
-    law = betabinom(TEST, 90, 11)
-    assert law.mean() / TEST == pytest.approx(0.8911, abs=1e-4)
+    distribution = betabinom(TEST, 90, 11)
+    assert distribution.mean() / TEST == pytest.approx(0.8911, abs=1e-4)
     ours = betabinom(TEST, RANK, 10)
-    assert ours.mean() - law.mean() > 4 * ours.std() / np.sqrt(200) / 2
+    assert ours.mean() - distribution.mean() > 4 * ours.std() / np.sqrt(200) / 2
 
 
 def test_ties_cover_at_least_the_level():
@@ -182,58 +186,58 @@ def test_ties_cover_at_least_the_level():
     probs = rng.choice([0.2, 0.5, 0.8], 4000)
     y = (rng.random(4000) < probs).astype(int)
     p = ClassPrediction.from_probs(np.stack([1 - probs, probs], axis=-1)[None])
-    sets = conformalize(p.select(slice(0, 2000)), y[:2000], alpha=0.25)
+    sets = conformalise(p.select(slice(0, 2000)), y[:2000], alpha=0.25)
     inside = sets.predict_set(p.select(slice(2000, None)))[np.arange(2000), y[2000:]]
     assert inside.mean() > 0.75 - 4 * np.sqrt(0.25 * 0.75 * 2 / 2000)
 
 
 def test_equal_scores_give_full_sets():
     p = ClassPrediction.from_logits(np.zeros((1, 20, 4)))
-    assert conformalize(p, np.arange(20) % 4, alpha=0.1).predict_set(p).all()
+    assert conformalise(p, np.arange(20) % 4, alpha=0.1).predict_set(p).all()
 
 
 def test_too_few_rows_give_everything_and_say_how_many_are_needed():
     p, y = overconfident(rows=8)
     with pytest.warns(CalibrationWarning, match=r"alpha = 0\.1 needs at least 9 calibration rows"):
-        sets = conformalize(p, y, alpha=0.1)
+        sets = conformalise(p, y, alpha=0.1)
     assert sets.predict_set(p).all()
     p, y = regression(rows=18)
     with pytest.warns(CalibrationWarning, match="needs at least 19 calibration rows"):
-        low, high = conformalize(p, y, alpha=0.05, method="residual").predict_interval(p)
+        low, high = conformalise(p, y, alpha=0.05, method="residual").predict_interval(p)
     assert np.isneginf(low).all()
     assert np.isposinf(high).all()
     p, y = overconfident(rows=9)
-    assert np.isfinite(conformalize(p, y, alpha=0.1).quantiles).all()
+    assert np.isfinite(conformalise(p, y, alpha=0.1).quantiles).all()
 
 
 def test_sets_of_a_population_use_the_mean_probabilities():
     p, y = overconfident(members=5)
     mixture = ClassPrediction.from_probs(np.asarray(p.probs)[None])
-    one, many = (conformalize(q, y, alpha=0.2).quantiles for q in (mixture, p))
+    one, many = (conformalise(q, y, alpha=0.2).quantiles for q in (mixture, p))
     np.testing.assert_allclose(one, many, atol=1e-6)
 
 
 def test_randomised_sets_use_the_key():
     p, y = overconfident()
-    sets = conformalize(p, y, method="aps", key=0)
+    sets = conformalise(p, y, method="aps", key=0)
     np.testing.assert_array_equal(sets.predict_set(p), sets.predict_set(p))
     one, two = sets.predict_set(p, key=1), sets.predict_set(p, key=2)
     assert (one != two).any()
     expected = APS().scores(normalised(p), uniforms(1, 300)) <= sets.quantiles
     np.testing.assert_array_equal(one, expected)
     with pytest.raises(InputError, match="key is missing and this score draws a random number"):
-        conformalize(p, y, method="aps")
-    plain = conformalize(p, y, method="aps", randomised=False)
+        conformalise(p, y, method="aps")
+    plain = conformalise(p, y, method="aps", randomised=False)
     assert plain.predict_set(p).any(axis=1).all() or plain.quantiles[0] < 1
 
 
 def test_nonempty_adds_the_most_probable_class():
     p, y = overconfident(rows=200, classes=3, factor=0.3)
     y = np.asarray(p.label)  # always right: the quantile is small and sets may be empty
-    sure = conformalize(p, y, alpha=0.5)
-    unsure = ClassPrediction.from_logits(np.zeros((1, 5, 3)))
-    assert not sure.predict_set(unsure).any()
-    kept = conformalize(p, y, alpha=0.5, nonempty=True).predict_set(unsure)
+    sure = conformalise(p, y, alpha=0.5)
+    uncertain = ClassPrediction.from_logits(np.zeros((1, 5, 3)))
+    assert not sure.predict_set(uncertain).any()
+    kept = conformalise(p, y, alpha=0.5, nonempty=True).predict_set(uncertain)
     assert kept.sum(axis=1).tolist() == [1] * 5
     assert kept[:, 0].all()
 
@@ -253,13 +257,13 @@ def test_every_class_is_covered_by_mondrian_sets():
         own = truth == k
         return sets.predict_set(test)[own, k].mean(), own.sum(), (y == k).sum()
 
-    assert coverage(conformalize(p, y, alpha=0.1), 1)[0] < 0.6
-    by_class = conformalize(p, y, alpha=0.1, method="mondrian")
+    assert coverage(conformalise(p, y, alpha=0.1), 1)[0] < 0.6
+    by_class = conformalise(p, y, alpha=0.1, method="mondrian")
     np.testing.assert_array_equal(by_class.counts, np.bincount(y))
     for k in range(2):
         inside, n, m = coverage(by_class, k)
         assert inside > 0.9 - 4 * np.sqrt(0.09 * (1 / n + 1 / m))
-    same = conformalize(p, y, alpha=0.1, groups="class")
+    same = conformalise(p, y, alpha=0.1, groups="class")
     np.testing.assert_array_equal(same.quantiles, by_class.quantiles)
 
 
@@ -268,20 +272,20 @@ def test_mondrian_names_the_groups_that_are_too_small():
     y = np.where(np.arange(60) < 55, np.minimum(y, 1), y)
     few = int((y == 2).sum())
     with pytest.warns(CalibrationWarning, match=rf"\(class 2 {few}\)"):
-        sets = conformalize(p, y, alpha=0.1, method="mondrian")
+        sets = conformalise(p, y, alpha=0.1, method="mondrian")
     assert sets.predict_set(p)[:, 2].all()
     with pytest.warns(CalibrationWarning, match=r"\(class 2 0\)"):
-        absent = conformalize(p, np.minimum(y, 1), alpha=0.1, method="mondrian")
+        absent = conformalise(p, np.minimum(y, 1), alpha=0.1, method="mondrian")
     assert absent.predict_set(p)[:, 2].all()
 
 
 def test_given_groups_for_sets_and_intervals():
     p, y = overconfident()
     groups = np.arange(300) % 2 * 7
-    sets = conformalize(p, y, groups=groups)
+    sets = conformalise(p, y, groups=groups)
     for name, quantile in zip([0, 7], sets.quantiles, strict=True):
         own = groups == name
-        alone = conformalize(p.select(own), y[own])
+        alone = conformalise(p.select(own), y[own])
         assert quantile == alone.quantiles[0]
         np.testing.assert_array_equal(
             sets.predict_set(p, groups=groups)[own], alone.predict_set(p.select(own))
@@ -308,7 +312,7 @@ def test_regularised_sets_are_smaller_with_many_classes():
     p = ClassPrediction.from_logits(logits[None])
     own, new, third = (p.select(slice(a, a + 500)) for a in (0, 500, 1000))
     sizes = {
-        m: conformalize(own, y[:500], method=m, key=0).predict_set(new).sum(axis=1).mean()
+        m: conformalise(own, y[:500], method=m, key=0).predict_set(new).sum(axis=1).mean()
         for m in ("aps", "raps")
     }
     assert sizes["raps"] < 0.7 * sizes["aps"]
@@ -325,7 +329,7 @@ def test_cqr_is_valid_for_noise_that_depends_on_the_input():
     y = (0.1 + 2 * x) * rng.standard_normal(4000)
     # A model with the right shape of the noise and the wrong size.
     p = GaussianPrediction(np.zeros((1, 4000, 1)), (0.05 + x).reshape(1, -1, 1) ** 2)
-    fitted = conformalize(p.select(slice(0, 2000)), y[:2000], method="cqr")
+    fitted = conformalise(p.select(slice(0, 2000)), y[:2000], method="cqr")
     inside = fitted(p.select(slice(2000, None))).contains(y[2000:])
     assert inside.mean() == pytest.approx(0.9, abs=4 * np.sqrt(0.09 * 2 / 2000))
     noisy = x[2000:] > 0.5
@@ -334,15 +338,15 @@ def test_cqr_is_valid_for_noise_that_depends_on_the_input():
 
 def test_temperature_first_uses_a_separate_half():
     p, y = overconfident(rows=400)
-    sets = conformalize(p, y, key=0, temperature=True)
+    sets = conformalise(p, y, key=0, temperature=True)
     assert sets.counts.tolist() == [200]
     assert 1.5 < sets.before.temperature < 2.8
-    again = conformalize(sets.before(p), y)
+    again = conformalise(sets.before(p), y)
     assert abs(again.quantiles[0] - sets.quantiles[0]) < 0.1
     scores = Threshold().scores(normalised(sets.before(p)))
     np.testing.assert_array_equal(sets.predict_set(p), scores <= sets.quantiles)
     with pytest.raises(InputError, match="only predictions of classes have a temperature"):
-        conformalize(*regression(), method="residual", temperature=True)
+        conformalise(*regression(), method="residual", temperature=True)
 
 
 def test_several_targets_have_a_quantile_each():
@@ -362,22 +366,22 @@ def test_recalibrated_predictions_are_accepted():
     p, y = regression(rows=400)
     after = QuantileRecalibration().fit(p.select(slice(0, 200)), y[:200])(p)
     rest = slice(200, None)
-    fitted = conformalize(after.select(rest), y[rest], method="cqr")
-    plain = conformalize(p.select(rest), y[rest], method="cqr")
+    fitted = conformalise(after.select(rest), y[rest], method="cqr")
+    plain = conformalise(p.select(rest), y[rest], method="cqr")
     assert abs(fitted.quantiles[0, 0]) < 0.5 * abs(plain.quantiles[0, 0])
     assert np.isfinite(fitted(after).low).all()
 
 
 def test_two_classes_by_one_logit_are_accepted():
     p, y = overconfident(classes=2)
-    sets = conformalize(p, y, method="aps", key=1).predict_set(p)
+    sets = conformalise(p, y, method="aps", key=1).predict_set(p)
     assert sets.shape == (300, 2)
 
 
 def test_calibrated_probabilities_make_small_sets():
     logits, y = calibrated(2000, 5, 0)
     p = ClassPrediction.from_logits(logits[None])
-    sets = conformalize(p.select(slice(0, 1000)), y[:1000]).predict_set(p)
+    sets = conformalise(p.select(slice(0, 1000)), y[:1000]).predict_set(p)
     assert sets.sum(axis=1).mean() < 4
 
 
@@ -385,24 +389,24 @@ def test_calibrated_probabilities_make_small_sets():
 def test_alpha_outside_is_one_sentence(alpha):
     p, y = overconfident()
     with pytest.raises(InputError, match=r"alpha is .*between 0 and 1"):
-        conformalize(p, y, alpha=alpha)
+        conformalise(p, y, alpha=alpha)
 
 
 def test_other_bad_input_is_one_sentence():
     p, y = overconfident()
     with pytest.raises(InputError, match="unknown conformal method 'apps'; did you mean 'aps'"):
-        conformalize(p, y, method="apps")
+        conformalise(p, y, method="apps")
     with pytest.raises(InputError, match="a conformal interval is for regression"):
-        conformalize(p, y, method="residual")
+        conformalise(p, y, method="residual")
     with pytest.raises(InputError, match="a conformal set is for classification"):
-        conformalize(*regression(), method="lac")
+        conformalise(*regression(), method="lac")
     with pytest.raises(InputError, match="groups has shape"):
-        conformalize(p, y, groups=np.zeros(3, int))
+        conformalise(p, y, groups=np.zeros(3, int))
     with pytest.raises(InputError, match="penalty is -1 and free is 1"):
-        conformalize(p, y, method="raps", penalty=-1)
+        conformalise(p, y, method="raps", penalty=-1)
     with pytest.raises(InputError, match="floor is 0"):
         Normalised(floor=0)
-    sets = conformalize(p, y)
+    sets = conformalise(p, y)
     with pytest.raises(InputError, match="has 4 classes; the conformal calibrator was fitted on 3"):
         sets.predict_set(overconfident(classes=4)[0])
     with pytest.raises(InputError, match="NaN"):

@@ -11,8 +11,10 @@ import pytest
 from calibration_cases import labels_of, mixed, simplex
 from scipy.special import ndtri
 
-from credax.calibration import APS, RAPS, Threshold, conformal_quantile, conformalize
+from credax.calibration import APS, RAPS, Threshold, conformal_quantile, conformalise
 from credax.prediction import GaussianPrediction
+
+pytestmark = pytest.mark.slow
 
 ROWS, CLASSES, NEW = 40, 4, 8
 CASES = [
@@ -50,7 +52,7 @@ def test_intervals_equal_mapie(method, alpha, expected, float64):
     mean, deviation = 4 * mixed(ROWS + NEW, seed=4), 0.5 + mixed(ROWS + NEW, seed=5)
     y = mean[:ROWS] + 1.5 * deviation[:ROWS] * ndtri(0.98 * mixed(ROWS, seed=6) + 0.01)
     p = GaussianPrediction(mean.reshape(1, -1, 1), deviation.reshape(1, -1, 1) ** 2)
-    fitted = conformalize(p.select(slice(0, ROWS)), y, alpha=alpha, method=method)
+    fitted = conformalise(p.select(slice(0, ROWS)), y, alpha=alpha, method=method)
     low, high = fitted.predict_interval(p.select(slice(ROWS, None)))
     if method == "residual":
         np.testing.assert_allclose((high - low) / 2, expected, atol=1e-12)

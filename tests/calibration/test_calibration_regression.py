@@ -9,12 +9,13 @@ from scipy import stats
 from scipy.integrate import quad
 
 from credax.calibration import QuantileRecalibration, VarianceScaling
-from credax.calibration.mixture_law import mixture_quantiles, partial_moments
-from credax.calibration.quantile_recalibration import level_map
-from credax.calibration.recalibrated import RecalibratedPrediction
+from credax.calibration.gaussian_mixture import mixture_quantiles, partial_moments
+from credax.calibration.quantile_recalibration import RecalibratedPrediction, level_map
 from credax.errors import InputError
 from credax.metrics.regression import rmse
 from credax.prediction import GaussianPrediction
+
+pytestmark = pytest.mark.slow
 
 
 def test_variance_scaling_closed_form():
@@ -123,7 +124,7 @@ def recalibrated(float64):
     )
 
 
-def test_recalibrated_law_is_consistent(recalibrated):
+def test_recalibrated_distribution_is_consistent(recalibrated):
     """Quantile inverts cdf, the density integrates to it, the moments are those of the density."""
     for level in (0.03, 0.3, 0.55, 0.8, 0.99):
         back = recalibrated.cdf(recalibrated.quantile(level))
@@ -144,7 +145,7 @@ def test_recalibrated_law_is_consistent(recalibrated):
         assert float(one.var[0]) == pytest.approx(square - mean**2, abs=1e-6)
 
 
-def test_recalibrated_law_as_a_mixture(recalibrated):
+def test_recalibrated_distribution_as_a_mixture(recalibrated):
     mixture = recalibrated.as_mixture(cells=200)
     assert mixture.num_members == 200
     np.testing.assert_allclose(mixture.mean, recalibrated.mean, atol=1e-10)

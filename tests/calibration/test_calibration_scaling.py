@@ -16,11 +16,12 @@ from credax.calibration import (
     Vector,
 )
 from credax.calibration.mixture_nll import mixture_nll
-from credax.calibration.odir import choose_penalty, fit_matrix
-from credax.calibration.scaling import AffineScaling
+from credax.calibration.scaling import AffineScaling, choose_penalty, fit_matrix
 from credax.errors import InputError
 from credax.metrics.scoring import nll
 from credax.prediction import ClassPrediction
+
+pytestmark = pytest.mark.slow
 
 ROWS = 6000
 
@@ -151,7 +152,7 @@ def test_separable_rows_are_reported():
     p = ClassPrediction.from_logits(np.array([[[1.0, 0.0], [0.0, 1.0]] * 10]))
     y = np.array([0, 1] * 10)
     for calibrator in (Platt(), Vector(), Matrix()):
-        with pytest.warns(CalibrationWarning, match="every calibration row is classified rightly"):
+        with pytest.warns(CalibrationWarning, match="calibration row is classified correctly"):
             calibrator.fit(p, y)
 
 

@@ -88,13 +88,15 @@ def test_what_a_method_decides_is_its_own_flag():
     assert given.task.training.schedule == Training().schedule
 
 
-def test_help_is_quick():
-    seconds = []
-    for _ in range(3):
-        began = time.perf_counter()
-        subprocess.run(command("--help"), check=True, capture_output=True)
-        seconds.append(time.perf_counter() - began)
-    assert min(seconds) < 0.5
+@pytest.mark.parametrize("arguments", [["--help"], ["list", "--help"], ["report", "--help"]])
+def test_help_imports_no_jax(arguments):
+    """Importing jax is what would make help slow; time itself depends on the machine."""
+    code = (
+        "import sys; from credax.cli import main\n"
+        f"try: main({arguments})\nexcept SystemExit: pass\n"
+        "sys.exit('jax' in sys.modules or 'numpy' in sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
 
 
 def test_fit_keeps_a_run_and_prints_metrics(finished, capsys):
@@ -216,7 +218,7 @@ def test_lists(capsys, what):
         (["fit", "deep-ensemble", "--data", "toy/two-moons", "--members", "0"], "members is 0"),
         ([*FIT, "--batch-size", "100000"], "batch_size is 100000"),
         ([*FIT, "--learning-rate", "-1"], "learning_rate"),
-        ([*FIT, "--augment", "flip"], "pictures"),
+        ([*FIT, "--augment", "flip"], "images"),
         ([*FIT, "--patience", "3"], "--validation"),
         ([*FIT, "--network-options", "hiden=(3,)"], "did you mean 'hidden'"),
         ([*FIT, "--network-options", "hidden"], "name=value"),
@@ -319,6 +321,7 @@ def _killed_and_resumed(folder: Path, arguments: list[str], seconds: float) -> b
     return (folder / "members.safetensors").read_bytes()
 
 
+@pytest.mark.slow
 def test_sigkill_at_a_random_moment_changes_no_byte(work):
     arguments = ["fit", "deep-ensemble", "--data", "toy/two-moons", "--members", "2"]
     arguments += ["--epochs", "4000", "--checkpoint-every", "1"]

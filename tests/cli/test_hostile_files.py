@@ -1,4 +1,4 @@
-"""The commands that only read, on files that lie: one sentence on standard error, code 2."""
+"""The commands that only read, on damaged files: one sentence on standard error, code 2."""
 
 import json
 import os

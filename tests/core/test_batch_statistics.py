@@ -1,4 +1,4 @@
-"""Batch statistics recomputed exactly: O-BN, any batching, other libraries, dropout off."""
+"""Batch statistics recomputed exactly: by hand, any batching, other libraries, dropout off."""
 
 import flax.linen as nn
 import jax
@@ -28,7 +28,7 @@ def whole(problem, variables, x, member):
 
 
 def test_the_five_point_set():
-    """O-BN: 4.2 and 7.76; neither 2.9 (variances averaged) nor 2.458 (equal weights)."""
+    """Mean 4.2 and variance 7.76; neither 2.9 (variances averaged) nor 2.458 (equal weights)."""
     batches = [ROWS[:2], ROWS[2:]]
     total = None
     for rows in batches:
@@ -52,8 +52,9 @@ DEEP = cx.networks.MLP((6, 5, 4), outputs=3, norm="batch")
 
 
 @pytest.mark.parametrize("size", [4, 7, 100])
+@pytest.mark.slow
 def test_sequential_passes_equal_the_full_batch(float64, size):
-    """SW-6, ragged last batch included: 23 rows."""
+    """Batch statistics do not depend on the batch size, with an incomplete last batch: 23 rows."""
     x = np.random.default_rng(0).normal(size=(23, 3))
     problem, variables = stacked(DEEP, x)
     fresh = refresh(problem, variables, x, batch_size=size, passes="sequential")

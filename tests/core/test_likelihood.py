@@ -49,7 +49,7 @@ def test_learned_noise_starts_where_asked_and_lies_outside_the_prior():
 
 @pytest.mark.parametrize("likelihood", [Gaussian(), HeteroscedasticGaussian()])
 def test_no_variance_falls_below_the_floor(likelihood):
-    """R26: a network that is never wrong on its rows may not claim a variance of zero."""
+    """A network that is never wrong on its rows may not claim a variance of zero."""
     outputs = jnp.array([[0.5, -1e4]])
     assert likelihood.log_prob(outputs, jnp.array([0.5])) < 0.5 * np.log(1e6)
     assert np.isfinite(likelihood.log_prob(outputs, jnp.array([0.51]))).all()
@@ -81,7 +81,7 @@ def test_learned_noise_finds_the_closed_form_maximum():
         (Bernoulli(), np.array([0, 2]), 1, "0 to 1"),
         (Gaussian(1.0), np.array([0.0, np.nan]), 1, "row 1"),
         (Gaussian(1.0), np.zeros((2, 2)), 1, r"\[rows, 1\] or \[rows\]"),
-        (HeteroscedasticGaussian(), np.zeros(2), 3, "two a target"),
+        (HeteroscedasticGaussian(), np.zeros(2), 3, "two per target"),
     ],
 )
 def test_bad_targets_get_one_sentence(likelihood, y, outputs, words):

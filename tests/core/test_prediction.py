@@ -14,7 +14,7 @@ def mixture(means, variances):
     return GaussianPrediction(np.reshape(means, shape), np.reshape(variances, shape))
 
 
-# Oracle O-MIX: closed form of the two-component mixture.
+# Closed form of the two-component mixture.
 @pytest.mark.parametrize(
     ("y", "exact", "matched"),
     [

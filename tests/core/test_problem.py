@@ -42,7 +42,7 @@ def test_scale_mixture_density(float64):
 
 
 def test_log_joint_is_the_conjugate_model(float64):
-    """O-BLR design A: log joint at the posterior mean = log evidence + log posterior density."""
+    """Log joint at the posterior mean = log evidence + log posterior density (conjugate)."""
     problem = Problem(LINE, Gaussian(0.2), prior=GaussianPrior(precision=1.0))
     mean = np.array([0.178571429, 0.984251969])
     precision = np.array([126.0, 63.5])

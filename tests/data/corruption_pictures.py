@@ -1,4 +1,4 @@
-"""Pictures drawn by formula: a shaded ground, a disc of another colour, fine stripes."""
+"""Images drawn by formula: a shaded ground, a disc of another colour, fine stripes."""
 
 import numpy as np
 

@@ -14,13 +14,15 @@ from credax.data.corruptions import EXTRA, MAIN, Corruption, describe, names
 from credax.errors import InputError
 from credax.standardise import Standardise
 
+pytestmark = pytest.mark.slow
+
 STANDARD = names("standard")
-ROWS = 128  # one step of the program for small pictures
+ROWS = 128  # one step of the program for small images
 X = pictures(ROWS)
 
 # Severities between which the mean absolute change must grow. Where the published strengths are not
 # ordered by it: glass blurs away at 3 and 5 what it shuffled at 2 and 4; motion 3 and 4 share a
-# deviation and differ in a tail that is out of reach; frost dims the picture from 3 on while it
+# deviation and differ in a tail that is out of reach; frost dims the image from 3 on while it
 # brightens; spatter turns from water to mud at 4; saturate from paler to stronger at 3; elastic
 # trades its affine part for a local one.
 GROWS = dict.fromkeys(names(), ((1, 2, 3, 4, 5),)) | {
@@ -35,7 +37,7 @@ GROWS = dict.fromkeys(names(), ((1, 2, 3, 4, 5),)) | {
 
 @pytest.fixture(scope="module")
 def cells():
-    """Every standard corruption of the same pictures at every severity."""
+    """Every standard corruption of the same images at every severity."""
     return {(k, s): corrupt(X, k, s, key=0) for k in STANDARD for s in (1, 2, 3, 4, 5)}
 
 
@@ -203,7 +205,7 @@ def test_white_is_found_in_the_data():
     assert white(np.array([0, 16.0])) == 16
     assert white(np.array([0.2, 0.9])) == 1
     assert white(np.array([300], np.int32)) == 65535
-    with pytest.raises(InputError, match="x reaches 70000; pictures have values"):
+    with pytest.raises(InputError, match="x reaches 70000; images have values"):
         white(np.array([70000]))
 
 
@@ -233,9 +235,9 @@ def test_registry():
 @pytest.mark.parametrize(
     ("x", "options", "message"),
     [
-        (X[0], {}, r"x has shape \(16, 16, 3\); give pictures \[rows, height"),
-        (X[:, :3], {}, "pictures of 3 by 16 pixels; give at least 4 by 4"),
-        (X > 0, {}, "x has type bool; give pictures of integers or floats"),
+        (X[0], {}, r"x has shape \(16, 16, 3\); give images \[rows, height"),
+        (X[:, :3], {}, "images of 3 by 16 pixels; give at least 4 by 4"),
+        (X > 0, {}, "x has type bool; give images of integers or floats"),
         (X.astype(np.int32), {}, "type int32, which does not say what white is"),
         (X.astype(float), {}, "x goes from .* to .*; give values from 0 to maximum, which is 1"),
         (X - 300.0, {"maximum": 255}, "x goes from -.*; give values from 0 to maximum"),

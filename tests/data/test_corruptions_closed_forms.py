@@ -15,6 +15,8 @@ from scipy import ndimage, stats
 from credax.data import corrupt
 from credax.data.corruptions import describe, digital, filters, noise
 
+pytestmark = pytest.mark.slow
+
 X = pictures(128)
 ROUNDING = 1 / 12 / 255**2  # variance that rounding to bytes adds
 
@@ -260,7 +262,7 @@ def test_jpeg_is_that_of_pillow(shape):
 def test_jpeg_at_full_quality_changes_little():
     grey = pictures(4, 28, channels=1)
     assert np.abs(corrupt(grey, at("jpeg", 100), 1, key=0) - grey.astype(float)).max() <= 2
-    # Colour is halved even at full quality: smooth pictures stay, edges of pure colour bleed.
+    # Colour is halved even at full quality: smooth images stay, edges of pure colour bleed.
     smooth = ndimage.gaussian_filter(X.astype(float), (0, 2, 2, 0)).astype(np.uint8)
     assert decibels(corrupt(smooth, at("jpeg", 100), 1, key=0), smooth) > 38
 

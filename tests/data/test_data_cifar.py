@@ -37,7 +37,7 @@ def png(picture):
 
 
 def batches(form):
-    """Files of CIFAR-10 in one of its forms, with ROWS pictures a batch."""
+    """Files of CIFAR-10 in one of its forms, with ROWS images per batch."""
     x, y = colour(6 * ROWS)
     parts = [slice(k * ROWS, (k + 1) * ROWS) for k in range(6)]
     if form == "png":
@@ -207,11 +207,11 @@ def test_only_what_a_batch_needs_is_admitted(contents, message):
         ("png", lambda f: f.pop("train_lables.json"), "no file 'train_lables.json'"),
         ("binary", lambda f: f.update({"test_batch.bin": b"abc"}), "3 bytes"),
         ("binary", lambda f: f.update({"data_batch_1.bin": b""}), "0 bytes"),
-        ("png", lambda f: f.update({"test_batch.png": b"abc"}), "not a readable picture"),
+        ("png", lambda f: f.update({"test_batch.png": b"abc"}), "not a readable image"),
         (
             "png",
             lambda f: f.update({"test_batch.png": f["test_batch.png"][:-600]}),
-            "not a readable picture",
+            "not a readable image",
         ),
         (
             "png",
@@ -220,7 +220,7 @@ def test_only_what_a_batch_needs_is_admitted(contents, message):
         ),
         ("png", lambda f: f.update({"test_lables.json": b"[1, 2"}), "not valid JSON"),
         ("png", lambda f: f.update({"test_lables.json": b'{"a": 1}'}), "not a list"),
-        ("png", lambda f: f.update({"test_lables.json": b"[1, 2]"}), "2 labels for 4 pictures"),
+        ("png", lambda f: f.update({"test_lables.json": b"[1, 2]"}), "2 labels for 4 images"),
         ("png", lambda f: f.update({"test_lables.json": b"[1, 2, 10, 3]"}), "row 2 of the test"),
         (
             "python",
@@ -237,7 +237,7 @@ def test_only_what_a_batch_needs_is_admitted(contents, message):
         (
             "python",
             lambda f: f.update({"test_batch": published_pickle(colour(2)[0], [1])}),
-            "1 labels for 2 pictures",
+            "1 labels for 2 images",
         ),
         (
             "python",

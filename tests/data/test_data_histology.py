@@ -40,8 +40,8 @@ def test_both_layouts(tmp_path):
 def test_what_cannot_be_read_is_said(tmp_path):
     with pytest.raises(InputError, match="1214456"):
         load_histology(tmp_path)
-    (tmp_path / "ADI-A.tif").write_bytes(b"II*\x00 not a picture")
-    with pytest.raises(InputError, match="not a readable picture"):
+    (tmp_path / "ADI-A.tif").write_bytes(b"II*\x00 not an image")
+    with pytest.raises(InputError, match="not a readable image"):
         load_histology(tmp_path)
     with pytest.raises(InputError, match="divide"):
         load_histology(tmp_path, size=33)

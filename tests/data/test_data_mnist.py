@@ -85,7 +85,7 @@ def test_a_set_with_only_test_rows_has_an_empty_train(tmp_path, name, real):
     assert data.train.x.shape == (0, 28, 28, 1)
     assert data.train.y.shape == (0,)
     assert data.num_classes == 10
-    if real and name == "notmnist":  # its constants are of these very pictures
+    if real and name == "notmnist":  # its constants are of these very images
         pixels = data.test.x.astype(np.float64)
         assert data.test.inputs.mean == pytest.approx(pixels.mean(), rel=2e-4)
         assert data.test.inputs.scale == pytest.approx(pixels.std(), rel=2e-4)

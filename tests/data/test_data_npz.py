@@ -127,7 +127,7 @@ def _with(x, row, value):
         ({"x": X, "y": LABELS * 10**8}, {"task": "classification"}, "below 1000000"),
         ({"x": X, "y": np.full(50, np.inf)}, {"task": "classification"}, "below 1000000"),
         ({"x": X, "y": np.full(50, "a")}, {"task": "regression"}, "must be numbers"),
-        ({"x": X, "y": np.stack([LABELS] * 2, 1)}, {"task": "classification"}, "one label a row"),
+        ({"x": X, "y": np.stack([LABELS] * 2, 1)}, {"task": "classification"}, "one label per row"),
         ({"x": X, "y": LABELS}, {"task": "ranking"}, "task is 'ranking'; give 'classification'"),
         ({"x": X, "y": LABELS}, {"test_fraction": 1.5}, "test_fraction is 1.5"),
         ({"x": X, "y": LABELS}, {"test_fraction": 0.001}, "no row on one side of 50"),

@@ -123,7 +123,7 @@ X, Y = np.ones((3, 2), np.float32), np.array([0, 1, 1])
         (_dataset(X, Y, test=data.Split(X[:0], Y[:0])), "the test split is empty"),
         (_dataset(X, Y, validation=data.Split(X[:0], Y[:0])), "the validation split is empty"),
         (_dataset(X[:, 0], Y), "has shape (3,)"),
-        (_dataset(X, Y.astype(float)), "type float64; give one integer label a row"),
+        (_dataset(X, Y.astype(float)), "type float64; give one integer label per row"),
         (_dataset(X, Y - 1), "is -1; labels are 0, 1, 2, ..."),
         (_dataset(X, X[:, :, None], task="regression"), "y of the train split has shape (3, 2, 1)"),
         (_dataset(X, Y, class_names=("a",)), "row 1 of the train split is 1; labels are 0 to 0"),

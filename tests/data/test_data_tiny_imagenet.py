@@ -93,8 +93,8 @@ def test_grey_pictures_get_three_channels(tmp_path):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"val/images/val_1.JPEG": b"abc"}, "val/images/val_1.JPEG is not a readable picture"),
-        ({"val/images/val_1.JPEG": jpeg((1, 2, 3))[:400]}, "val_1.JPEG is not a readable picture"),
+        ({"val/images/val_1.JPEG": b"abc"}, "val/images/val_1.JPEG is not a readable image"),
+        ({"val/images/val_1.JPEG": jpeg((1, 2, 3))[:400]}, "val_1.JPEG is not a readable image"),
         ({"val/images/val_1.JPEG": jpeg((1, 2, 3), side=63)}, "val_1.JPEG is not 64 by 64"),
         ({"val/val_annotations.txt": b"val_0.JPEG\n"}, "line without a file and a class"),
         ({"val/val_annotations.txt": b""}, "the test split is empty"),

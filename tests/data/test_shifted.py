@@ -77,7 +77,7 @@ BYTES = np.zeros((20, 32, 32, 3), np.uint8)
         ({"fog": BYTES[:0]}, r"fog\.npy has shape \(0, 32, 32, 3\)"),
         ({"fog": BYTES[..., 0]}, r"fog\.npy has shape \(20, 32, 32\) and type uint8"),
         ({"fog": BYTES / 255}, r"fog\.npy has shape .* and type float64"),
-        ({"labels": np.zeros(10, int)}, r"labels\.npy has shape \(10,\) .* of the 20 pictures"),
+        ({"labels": np.zeros(10, int)}, r"labels\.npy has shape \(10,\) .* of the 20 images"),
         ({"labels": np.zeros(20)}, r"labels\.npy has shape \(20,\) and type float64"),
         ({"labels": np.full(20, 10)}, r"labels\.npy has labels from 10 to 10; .* 0 to 9"),
     ],
@@ -162,7 +162,7 @@ def test_folders_follow_the_sorted_classes(tmp_path):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"snow/2/n01/val_0.JPEG": b"abc"}, r"snow/2/n01/val_0\.JPEG is not a readable picture"),
+        ({"snow/2/n01/val_0.JPEG": b"abc"}, r"snow/2/n01/val_0\.JPEG is not a readable image"),
         ({"snow/2/n01/val_0.JPEG": jpeg(0, 63)}, r"snow/2/n01/val_0\.JPEG is not 64 by 64"),
         ({"snow/2/n04/val_0.JPEG": jpeg(0)}, r"snow/2 and snow/1 beside it differ in .* n04"),
     ],
@@ -178,7 +178,7 @@ def test_missing_folders_are_named(tmp_path):
     shifted = load_shifted("tiny-imagenet-c", tmp_path)
     with pytest.raises(InputError, match=r"there is no folder .*fog/3; unpack the whole"):
         shifted.read("fog", 3)
-    with pytest.raises(InputError, match=r"fog/1 has no pictures <class>/\*\.JPEG"):
+    with pytest.raises(InputError, match=r"fog/1 has no images <class>/\*\.JPEG"):
         shifted.read("fog", 1)
 
 

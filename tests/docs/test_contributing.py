@@ -16,6 +16,8 @@ from credax.cli import main
 from credax.cli.config import task_from_json
 from credax.runs import open_run
 
+pytestmark = pytest.mark.slow
+
 METHOD = "src/credax/methods/trajectory/weight_average.py"
 REGISTRY = "src/credax/methods/__init__.py"
 ROWS = "tests/conformance/table.py"
@@ -81,7 +83,10 @@ def tree(guide, tmp_path_factory):
     ignore = shutil.ignore_patterns("__pycache__", "_build", "generated")
     for name in ("src", "tests/conformance", "docs/methods"):
         shutil.copytree(ROOT / name, copy / name, ignore=ignore)
-    for name in ("pyproject.toml", "tests/conftest.py", "tests/test_rooms.py"):
+    for name in (
+        "pyproject.toml",
+        *(f"tests/{path.name}" for path in (ROOT / "tests").glob("*.*")),
+    ):
         shutil.copy(ROOT / name, copy / name)
     (copy / "tests" / "methods").mkdir()
     for name in (METHOD, TEST, PAGE):
@@ -109,7 +114,6 @@ def test_the_guides_code_is_in_the_house_style(tree):
     run(tree, "ruff", "format", "--check", *changed)
 
 
-@pytest.mark.slow
 def test_the_guides_method_conforms(tree):
     chosen = "weight or row_and_a_docs_page"
     out = run(tree, "pytest", "tests", "-q", "-k", chosen, "-p", "no:cacheprovider")

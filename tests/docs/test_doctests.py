@@ -22,7 +22,15 @@ def modules_with_examples():
             yield module.name
 
 
-@pytest.mark.parametrize("name", sorted(modules_with_examples()))
+SLOW = ("credax.infinite", "credax.methods", "credax.networks")
+
+
+def _modules():
+    for name in sorted(modules_with_examples()):
+        yield pytest.param(name, marks=[pytest.mark.slow] if name.startswith(SLOW) else [])
+
+
+@pytest.mark.parametrize("name", list(_modules()))
 def test_docstring_examples(name):
     module = importlib.import_module(name)
     prompts = len(PROMPT.findall(Path(module.__file__).read_text()))

@@ -5,10 +5,11 @@ import sys
 import pytest
 from docs_text import PAGES, ROOT, cells
 
+pytestmark = pytest.mark.slow
+
 EXECUTED = [path for path in PAGES if cells(path)]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("path", EXECUTED, ids=lambda path: str(path.relative_to(ROOT / "docs")))
 def test_cells_run(path, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

@@ -8,6 +8,8 @@ import pytest
 
 from credax.cli import main
 
+pytestmark = pytest.mark.slow
+
 NAMES = {
     "equivariance-toy": "steps.svg",
     "equivariance-ising": "spread.svg",
@@ -41,4 +43,4 @@ def test_the_floor_of_twins_has_no_bias():
     wanted = np.mean(np.sum(shift**2, axis=-1))
     assert abs(found.level - wanted) < 4.5 * found.error
     assert abs(_floor(rng.standard_normal((400, 5, 3))).level) < 4.5 * found.error
-    assert found.error < wanted / 3  # so that a floor is told from none
+    assert found.error < wanted / 3  # so that a floor differs from none

@@ -29,6 +29,8 @@ from credax.report import Result
 from credax.report.colours import rising_colours, signed_colours
 from credax.standardise import Standardise
 
+pytestmark = pytest.mark.slow
+
 ALL = experiments.names()
 
 
@@ -174,7 +176,7 @@ def test_uniform_start():
         for part in ("kernel", "bias"):
             values = np.asarray(params[layer][part])
             assert np.abs(values).max() <= fan_in**-0.5
-            # The variance of a uniform law on ±b is b²/3; its own deviation is b² sqrt(4/45/n).
+            # A uniform variable on ±b has variance b²/3; its estimate deviates by b² sqrt(4/45/n).
             slack = 5 * np.sqrt(4 / 45 / values.size)
             assert abs(values.var() * fan_in - 1 / 3) < slack
     again = network.init(jax.random.key(1), jnp.ones((1, 100))).params

@@ -1,6 +1,6 @@
-"""What FoRDE does on problems where it can be seen, at CPU scale, with gates.
+"""What FoRDE does on problems where it can be seen, at CPU scale, with bounds.
 
-The gates are those of the method's specification. Measured when they were set: `docs/experiments`.
+Measured when the bounds were set: `docs/experiments`.
 """
 
 import numpy as np

@@ -21,6 +21,8 @@ from credax.experiments.populations import Named, network_structure, remembered,
 from credax.experiments.toy_posterior import NORM, checks, output_weights
 from credax.posterior import population
 
+pytestmark = pytest.mark.slow
+
 FIGURES = {
     "toy-posterior": ["output-weights.svg"],
     "mass-profiles": ["balance.svg", "mass-profiles.svg"],
@@ -149,8 +151,8 @@ def test_classes_left_out_are_the_strange_ones():
     assert (len(seen.train), len(seen.test)) == (964, 479)
     assert seen.train.y.max() == 7
     assert seen.num_classes == 8
-    strange = functional_collapse.strange_inputs(data, functional_collapse.UNSEEN)
-    assert len(strange) == len(whole.test) - 479
+    ood = functional_collapse.ood_inputs(data, functional_collapse.UNSEEN)
+    assert len(ood) == len(whole.test) - 479
 
 
 def test_published_rows_meet_ours():

@@ -12,6 +12,8 @@ from credax.experiments import uci
 from credax.experiments.posterior_table import CIFAR100, TINY_IMAGENET, findings
 from credax.report import Result
 
+pytestmark = pytest.mark.slow
+
 
 def run(capsys, *arguments):
     code = main([str(a) for a in arguments])

@@ -15,6 +15,8 @@ from credax.cli import main
 from credax.data import load
 from credax.data.pca import Components
 
+pytestmark = pytest.mark.slow
+
 SMALL = {
     "forde-toy-1d": (),
     "forde-toy-2d": (),
@@ -178,7 +180,7 @@ def test_one_step_without_the_data_says_so(tmp_path, capsys):
     code, out, err = run(capsys, *words, "--data-dir", tmp_path, "--no-download")
     assert code == 0
     assert "cifar100" in err
-    assert "2048 generated pictures" in err
+    assert "2048 generated images" in err
     (step,) = json.loads(out)
     # A head that starts at zero: every class is as likely as the others.
     assert step["nll"] == pytest.approx([math.log(100)], rel=1e-5)

@@ -134,7 +134,7 @@ def read_rows(folder):
 
 
 def read_shift(folder):
-    from credax.cli.judge import read_shift
+    from credax.cli.evaluation import read_shift
 
     read_shift(folder / "digits" / "shift.json")
 

@@ -3,7 +3,7 @@
 Each case copies valid files, damages one of them (`mutations`), reads it by the public reader and
 is counted: refused in one sentence, read as valid, a traceback, numbers that are not finite without
 a word, more memory than the bound, no end. The last four must be zero; the exit code says so.
-A case is told by its format, number and seed: ``--only FORMAT --first N --count 1`` repeats it.
+A case is its format, number and seed: ``--only FORMAT --first N --count 1`` repeats it.
 """
 
 import argparse
@@ -80,7 +80,7 @@ def _memory(name, reset=False):
 
 
 def work(base, seed):
-    """Read the numbers of cases from standard input, one a line, and answer each in a line."""
+    """Read the numbers of cases from standard input, one per line, and answer each in a line."""
     import numpy as np
     from formats import FORMATS
     from mutations import mutate

@@ -1,4 +1,4 @@
-"""Damage to archives and pictures: what is inside, and bombs."""
+"""Damage to archives and images: what is inside, and bombs."""
 
 import gzip
 import lzma

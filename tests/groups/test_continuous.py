@@ -4,7 +4,7 @@ On a circle of radius ``r`` the augmented mean is ``Σ_j Σ_h Θ(x(φ), R_h x_j)
 by ``2πh/n`` shifts the angle, so mode ``m`` is ``n Σ_j T_j[m] c_j`` where ``n`` divides ``m`` and
 zero elsewhere, with ``T_j`` the Fourier coefficients of ``Θ(x(φ), x_j)``. Hence the deviation over
 angles is at most ``√2`` times the root of ``Σ_k (n Σ_j |T_j[kn] c_j|)²``; the phases of the ``T_j``
-decide how much below it is, so that no factor at each doubling is a law. What is a law is the decay
+decide how much below it is, so that no factor holds at each doubling. What holds is the decay
 of ``T_j``.
 """
 
@@ -23,8 +23,10 @@ ACTIVATIONS = {"erf": infinite.Erf(), "relu": infinite.ReLU(), "gelu": infinite.
 
 
 def net(name):
-    layer, activation = infinite.Dense(8, WEIGHT, BIAS), ACTIVATIONS[name]
-    return infinite.serial(layer, activation, layer, activation, infinite.Dense(1, WEIGHT, BIAS))
+    layer, activation = infinite.InfiniteDense(8, WEIGHT, BIAS), ACTIVATIONS[name]
+    return infinite.serial(
+        layer, activation, layer, activation, infinite.InfiniteDense(1, WEIGHT, BIAS)
+    )
 
 
 def fourier(values):

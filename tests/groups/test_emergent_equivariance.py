@@ -11,15 +11,17 @@ TIMES = (0.0, 1e-6, 1.0, 1e3, np.inf)
 
 
 def dense(activation=None, bias_std=0.1, weight_std=2**0.5):
-    layer = lambda n: infinite.Dense(n, weight_std, bias_std)  # noqa: E731
+    layer = lambda n: infinite.InfiniteDense(n, weight_std, bias_std)  # noqa: E731
     activation = activation or infinite.ReLU()
     return infinite.serial(layer(8), activation, layer(8), activation, layer(1))
 
 
 def picture_net(*, head=None, padding="zero", window=(3, 3), stride=1, support=None):
-    conv = lambda s: infinite.Conv(4, window, s, padding, 2**0.5, 0.1, support=support)  # noqa: E731
+    conv = lambda s: infinite.InfiniteConv(4, window, s, padding, 2**0.5, 0.1, support=support)  # noqa: E731
     relu, head = infinite.ReLU(), head or infinite.Flatten()
-    return infinite.serial(conv(stride), relu, conv(1), relu, head, infinite.Dense(1, 2**0.5, 0.1))
+    return infinite.serial(
+        conv(stride), relu, conv(1), relu, head, infinite.InfiniteDense(1, 2**0.5, 0.1)
+    )
 
 
 SPINS = RNG.choice([-1.0, 1.0], (6, 4, 4))
@@ -192,7 +194,7 @@ def test_the_law_of_the_orbit_spread():
     )
     orbits = groups.orbit(AWAY, TURNS)
     sizes = (1, 4, 16)
-    curve = dynamics.spread_curve(orbits.points, sizes, t=5.0)
+    curve = dynamics.orbit_deviation(orbits.points, sizes, t=5.0)
     for size, line, band in zip(sizes, curve.root_expected_variance, curve.quantiles, strict=True):
         ensembles = 4000 // size
         draws = dynamics.sample(size, orbits.flat, members=ensembles * size, t=5.0)

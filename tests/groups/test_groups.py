@@ -92,7 +92,7 @@ def test_turns_are_counter_clockwise():
         np.testing.assert_array_equal(
             turns.apply(1, picture)[0, :, :, 0], np.rot90(picture[0, :, :, 0])
         )
-    from credax.groups.lattice import _interpolated
+    from credax.groups.pictures import _interpolated
 
     for interpolation in ("nearest", "bilinear"):  # the interpolating path at a quarter turn
         indices, weights = _interpolated(6, np.pi / 2, interpolation)

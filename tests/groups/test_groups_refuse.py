@@ -36,7 +36,7 @@ CASES = {
     "coarse": (lambda: groups.DiscHarmonics.of(2, 0.1), "no harmonic"),
     "pictures": (lambda: groups.DiscHarmonics.of(8).encode(np.ones((2, 7, 7))), "8 by 8"),
     "orbit": (lambda: groups.orbit(np.ones((2, 4)), TURNS), r"acts on \[..., 3, 3\]"),
-    "rows": (lambda: groups.augment(ROWS, np.ones(3), TURNS), "one target a row"),
+    "rows": (lambda: groups.augment(ROWS, np.ones(3), TURNS), "one target per row"),
     "targets": (lambda: groups.augment(np.ones((2, 2)), np.ones((2, 3)), PLANE, PLANE), "y has"),
     "canonical": (
         lambda: groups.GroupAveraged(None, PLANE, canonical=True),
@@ -44,7 +44,7 @@ CASES = {
     ),
     "twin": (lambda: groups.twin({"0": {"kernel": np.ones((3, 4))}}, 1, PLANE), "2 inputs"),
     "batches": (lambda: groups.pipeline_violations(PLANE, batches="some"), "batches"),
-    "window": (lambda: groups.TurningConv(2, 4, window=4), "odd windows"),
+    "window": (lambda: groups.GroupConv(2, 4, window=4), "odd windows"),
 }
 
 

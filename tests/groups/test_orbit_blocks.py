@@ -27,7 +27,7 @@ SIZES = {  # of the irreducible representations, by the character tables
 
 @pytest.mark.parametrize("name", GROUPS)
 def test_irreducible_representations(name):
-    """Sizes of the tables, homomorphisms, unitary, orthogonal characters, one a class."""
+    """Sizes of the tables, homomorphisms, unitary, orthogonal characters, one per class."""
     group = GROUPS[name]
     found = groups.irreps(group)
     assert [matrices.shape[1] for matrices in found] == SIZES[name]
@@ -57,8 +57,10 @@ class OnFlatInputs:
 
 
 def kernel():
-    layer, relu = infinite.Dense(8, 2**0.5, 0.1), infinite.ReLU()
-    return OnFlatInputs(infinite.serial(layer, relu, layer, relu, infinite.Dense(1, 2**0.5, 0.1)))
+    layer, relu = infinite.InfiniteDense(8, 2**0.5, 0.1), infinite.ReLU()
+    return OnFlatInputs(
+        infinite.serial(layer, relu, layer, relu, infinite.InfiniteDense(1, 2**0.5, 0.1))
+    )
 
 
 def case(name):
@@ -103,7 +105,7 @@ def test_eigenvalues_on_orbits_equal_those_of_the_augmented_set(name, options, t
             np.testing.assert_allclose(np.sort(one), wanted, rtol=0, atol=1e-10 * scale)
             invariant = covariance.sum() / order  # of the constant vector
             np.testing.assert_allclose(one[0], invariant, rtol=0, atol=1e-10 * scale)
-        single = full.spread_curve(orbits, (1,), t=time).single
+        single = full.orbit_deviation(orbits, (1,), t=time).single
         np.testing.assert_allclose(found[:, 1:].sum(1) / order, single, rtol=1e-9, atol=1e-12)
 
 

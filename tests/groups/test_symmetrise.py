@@ -11,13 +11,15 @@ from credax import groups, infinite
 from credax.data import Split
 from credax.network import Variables
 
+pytestmark = pytest.mark.slow
+
 RNG = np.random.default_rng(0)
 SPACE = groups.vectors(groups.octahedral_matrices())
 TURNED = groups.conjugate(SPACE, groups.random_rotations(RNG, 1)[0])
 
 
 def dense(outputs=3, width=8):
-    layer = lambda n: infinite.Dense(n, 1.4, 0.1)  # noqa: E731
+    layer = lambda n: infinite.InfiniteDense(n, 1.4, 0.1)  # noqa: E731
     return infinite.serial(
         layer(width), infinite.Erf(), layer(width), infinite.Erf(), layer(outputs)
     )

@@ -35,14 +35,14 @@ def cases(arrays):
 
 
 def dense(activation, depth, weight_std, bias_std, parameterisation="ntk", width=16):
-    layer = lambda n: infinite.Dense(n, weight_std, bias_std, parameterisation)  # noqa: E731
+    layer = lambda n: infinite.InfiniteDense(n, weight_std, bias_std, parameterisation)  # noqa: E731
     hidden = [layer(width), ACTIVATIONS[activation]] * depth
     return infinite.serial(*hidden, layer(1))
 
 
 def dense_case(name):
     parameterisation, kind, *rest = name.split("/")
-    layer = lambda n: infinite.Dense(n, 1.3, 0.2, parameterisation)  # noqa: E731
+    layer = lambda n: infinite.InfiniteDense(n, 1.3, 0.2, parameterisation)  # noqa: E731
     relu, erf = infinite.ReLU(), infinite.Erf()
     if kind == "residual":
         block = infinite.residual(relu, layer(16), erf, layer(16))
@@ -60,10 +60,12 @@ def conv_case(name):
     padding = {"SAME": "zero", "CIRCULAR": "circular", "VALID": "valid"}.get(network.split("_")[0])
 
     def conv(window=(3, 3), stride=1):
-        return infinite.Conv(8, window, stride, padding, weight_std, bias_std, parameterisation)
+        return infinite.InfiniteConv(
+            8, window, stride, padding, weight_std, bias_std, parameterisation
+        )
 
     def last(features=1):
-        return infinite.Dense(features, weight_std, bias_std, parameterisation)
+        return infinite.InfiniteDense(features, weight_std, bias_std, parameterisation)
 
     if network == "flatten_dense_relu_dense":
         return infinite.serial(infinite.Flatten(), last(8), infinite.ReLU(), last())

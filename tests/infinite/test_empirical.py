@@ -12,15 +12,17 @@ from credax import infinite
 from credax.errors import InputError
 from credax.network import Variables
 
+pytestmark = pytest.mark.slow
+
 GOLDEN = infinite_cases.load("empirical")
 CASES = sorted({"/".join(key.split("/")[:2]) for key in GOLDEN})
 
 
 def network(case):
     kind, parameterisation = case.split("/")
-    dense = lambda n: infinite.Dense(n, 1.3, 0.2, parameterisation)  # noqa: E731
+    dense = lambda n: infinite.InfiniteDense(n, 1.3, 0.2, parameterisation)  # noqa: E731
     if kind == "conv_relu_gap":
-        conv = infinite.Conv(4, (3, 3), 1, "zero", 1.3, 0.2, parameterisation)
+        conv = infinite.InfiniteConv(4, (3, 3), 1, "zero", 1.3, 0.2, parameterisation)
         outputs = GOLDEN[f"{case}/f1"].shape[1]
         return infinite.serial(conv, infinite.ReLU(), infinite.GlobalAveragePool(), dense(outputs))
     activation = infinite.ReLU() if "relu" in kind else infinite.Erf()
@@ -94,8 +96,10 @@ def test_structured_kernels_of_every_layer(float64):
     x = np.random.default_rng(0).standard_normal((3, 5, 5, 2))
     relu, mask = infinite.ReLU(), ((0, 1, 0), (1, 1, 1), (0, 1, 0))
     for scaling in ("ntk", "standard"):
-        conv = partial(infinite.Conv, 3, bias_std=0.2, parameterisation=scaling)
-        dense = partial(infinite.Dense, weight_std=1.3, bias_std=0.2, parameterisation=scaling)
+        conv = partial(infinite.InfiniteConv, 3, bias_std=0.2, parameterisation=scaling)
+        dense = partial(
+            infinite.InfiniteDense, weight_std=1.3, bias_std=0.2, parameterisation=scaling
+        )
         net = infinite.serial(
             conv(stride=2),
             infinite.residual(relu, conv(padding="circular", support=mask)),
@@ -117,11 +121,10 @@ def test_structured_kernels_of_every_layer(float64):
         infinite.empirical_ntk(infinite.zero_output(net), start, x, method="structured")
 
 
-@pytest.mark.slow
 def test_the_mean_over_draws_is_the_infinite_kernel_and_the_spread_falls_with_the_width():
-    """60 draws: the mean within 4.5 standard errors plus 2/width; spreads fall as width^-1/2."""
+    """60 draws: the mean within 4.5 standard errors plus 2/width; errors fall as width^-1/2."""
     x = np.random.default_rng(0).standard_normal((3, 4))
-    spreads = []
+    errors = []
     for width in (16, 256):
         net = infinite_cases.dense("relu", 2, 1.4, 0.1, width=width)
         mean, error = infinite.monte_carlo_kernel(net, x, 60, jax.random.key(0))
@@ -129,8 +132,8 @@ def test_the_mean_over_draws_is_the_infinite_kernel_and_the_spread_falls_with_th
         for found, wanted, bar in zip(mean, exact, error, strict=True):
             slack = 2 / width * np.abs(wanted).max()
             assert (np.abs(found - wanted) < 4.5 * bar + slack).all()
-        spreads.append(error.ntk.mean())
-    assert 2.5 < spreads[0] / spreads[1] < 6.5  # 4 expected
+        errors.append(error.ntk.mean())
+    assert 2.5 < errors[0] / errors[1] < 6.5  # 4 expected
 
 
 def test_a_prior_over_functions():

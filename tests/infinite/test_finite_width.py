@@ -17,6 +17,8 @@ import pytest
 from credax import groups, infinite
 from credax.network import Variables
 
+pytestmark = pytest.mark.slow
+
 RNG = np.random.default_rng(0)
 X, Y, TEST = RNG.standard_normal((4, 2)), RNG.standard_normal(4), RNG.standard_normal((3, 2))
 STEPS, RATE, WEIGHT, BIAS = 12, 0.1, 1.3, 0.3
@@ -55,7 +57,7 @@ def net(width):
     return infinite_cases.dense("erf", 1, WEIGHT, BIAS, width=width)
 
 
-def law():
+def infinite_ensemble():
     return infinite.EnsembleDynamics(net(1), X, Y, learning_rate=RATE, evolution="steps")
 
 
@@ -64,7 +66,7 @@ def coupled(width, members=40_000, seeds=2):
     """Outputs of trained networks at the points, and of their infinite counterparts."""
     parts = [trained(net(width), members, X, Y, TEST, seed=seed)[:2] for seed in range(seeds)]
     start, end = (np.concatenate(part) for part in zip(*parts, strict=True))
-    linear = law().member(TEST, start[:, :4].T, start[:, 4:].T, STEPS).T
+    linear = infinite_ensemble().member(TEST, start[:, :4].T, start[:, 4:].T, STEPS).T
     return end[:, 4:], linear
 
 
@@ -111,7 +113,10 @@ def test_the_finite_ensemble_has_the_infinite_moments(float64):
     """Without the coupling: 4000 networks of width 256; 4.5 standard errors and 2/width."""
     members, width = 4000, 256
     end = trained(net(width), members, X, Y, TEST, seed=1)[1][:, 4:]
-    mean, covariance = law().mean(TEST, STEPS)[:, 0], law().covariance(TEST, t=STEPS)
+    mean, covariance = (
+        infinite_ensemble().mean(TEST, STEPS)[:, 0],
+        infinite_ensemble().covariance(TEST, t=STEPS),
+    )
     deviation = np.sqrt(np.diag(covariance))
     slack = 2 / width * np.abs(mean).max()
     assert (np.abs(end.mean(0) - mean) < 4.5 * deviation / members**0.5 + slack).all()
@@ -125,7 +130,7 @@ def test_weights_move_less_the_wider_the_network(float64):
 
     2000 networks; 4.5 standard errors and 4/width.
     """
-    dynamics, shares = law(), []
+    dynamics, shares = infinite_ensemble(), []
     values, vectors = dynamics.spectrum.values, dynamics.spectrum.vectors
     start = vectors.T @ (np.outer(Y, Y) + dynamics.nngp) @ vectors
     limit = np.sum(dynamics._solver(STEPS) ** 2 * values * np.diag(start))
@@ -146,7 +151,7 @@ def spread(outputs, order):
 
 
 def test_networks_that_start_at_zero_are_alone_nearly_invariant(float64):
-    """Their spread over an orbit falls as width^-1/2; that of others stays at the law's.
+    """Their deviation over an orbit falls as width^-1/2; that of others stays at the infinite one.
 
     1000 networks: the exponent's standard error is about 0.02, the next order 1/width.
     """
@@ -156,7 +161,7 @@ def test_networks_that_start_at_zero_are_alone_nearly_invariant(float64):
     dynamics = infinite.EnsembleDynamics(
         net(1), whole.x, whole.y, learning_rate=RATE / 4, evolution="steps"
     )
-    line = dynamics.spread_curve(orbits.points, (1,), t=STEPS).root_expected_variance[0]
+    line = dynamics.orbit_deviation(orbits.points, (1,), t=STEPS).root_expected_variance[0]
     zero, usual = [], []
     for width in (64, 256):
         for found, network in ((zero, infinite.zero_output(net(width))), (usual, net(width))):

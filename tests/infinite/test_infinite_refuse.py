@@ -7,7 +7,7 @@ import pytest
 
 from credax import infinite
 
-NET = infinite.serial(infinite.Dense(4), infinite.Erf(), infinite.Dense(1))
+NET = infinite.serial(infinite.InfiniteDense(4), infinite.Erf(), infinite.InfiniteDense(1))
 X, Y = np.arange(6.0).reshape(3, 2), np.arange(3.0)
 START = NET.init(jax.random.key(0), jnp.ones((1, 2)))
 
@@ -28,13 +28,16 @@ CASES = {
     "no layers": (lambda: infinite.serial(), "no layers"),
     "no branches": (lambda: infinite.parallel_sum(), "no branches"),
     "repeat": (lambda: infinite.repeat(NET, 0), "times is 0"),
-    "features": (lambda: infinite.Dense(0), "features is 0"),
-    "scale": (lambda: infinite.Dense(2, weight_std=-1.0), "weight_std is -1.0"),
-    "parameterisation": (lambda: infinite.Dense(2, parameterisation="mup"), "parameterisation"),
-    "padding": (lambda: infinite.Conv(2, padding="same"), "padding"),
-    "window": (lambda: infinite.Conv(2, (0, 3)), "window is"),
+    "features": (lambda: infinite.InfiniteDense(0), "features is 0"),
+    "scale": (lambda: infinite.InfiniteDense(2, weight_std=-1.0), "weight_std is -1.0"),
+    "parameterisation": (
+        lambda: infinite.InfiniteDense(2, parameterisation="mup"),
+        "parameterisation",
+    ),
+    "padding": (lambda: infinite.InfiniteConv(2, padding="same"), "padding"),
+    "window": (lambda: infinite.InfiniteConv(2, (0, 3)), "window is"),
     "stride": (lambda: infinite.AveragePool((2, 2), 0), "stride 0"),
-    "support": (lambda: infinite.Conv(2, support=((True,),)), "support has shape"),
+    "support": (lambda: infinite.InfiniteConv(2, support=((True,),)), "support has shape"),
     "over": (lambda: infinite.LayerNorm(over="rows"), "over"),
     "epsilon": (lambda: infinite.LayerNorm(-1.0), "epsilon is -1.0"),
     "nodes": (lambda: infinite.Activation(jnp.tanh, 1), "nodes is 1"),
@@ -45,14 +48,17 @@ CASES = {
     "NaN": (lambda: NET.kernels([[1.0, np.nan]]), "row 0"),
     "words": (lambda: NET.kernels(np.array([["a"]])), "has type"),
     "pool of vectors": (
-        lambda: infinite.serial(infinite.Dense(2), infinite.AveragePool(), NET).kernels(X),
+        lambda: infinite.serial(infinite.InfiniteDense(2), infinite.AveragePool(), NET).kernels(X),
         "AveragePool needs pictures",
     ),
-    "conv of vectors": (lambda: infinite.serial(infinite.Conv(2), NET).kernels(X), "Conv needs"),
+    "conv of vectors": (
+        lambda: infinite.serial(infinite.InfiniteConv(2), NET).kernels(X),
+        "Conv needs",
+    ),
     "loss": (lambda: dynamics(loss="sum"), "loss"),
     "evolution": (lambda: dynamics(evolution="adam"), "evolution"),
     "train": (lambda: dynamics(train="first"), "train"),
-    "rows": (lambda: dynamics(y=np.ones(2)), "one target a row"),
+    "rows": (lambda: dynamics(y=np.ones(2)), "one target per row"),
     "targets": (lambda: dynamics(y=np.array([0, np.inf, 1])), "y holds NaN or infinity in row 1"),
     "rate": (lambda: dynamics(learning_rate=0.0), "learning_rate is 0.0"),
     "noise": (lambda: dynamics(loss="per_example", noise=-1.0), "noise is -1.0"),
@@ -61,8 +67,8 @@ CASES = {
     "before": (lambda: dynamics().mean(X, -1.0), "time starts at 0"),
     "half a step": (lambda: dynamics(evolution="steps").mean(X, 0.5), "counts steps"),
     "members": (lambda: dynamics().sample(0, X, members=0, t=1.0), "members is 0"),
-    "orbits": (lambda: dynamics().spread_curve(X, t=1.0), "orbits has shape"),
-    "sizes": (lambda: dynamics().spread_curve(X[None], (0, 1), t=1.0), "at least 1"),
+    "orbits": (lambda: dynamics().orbit_deviation(X, t=1.0), "orbits has shape"),
+    "sizes": (lambda: dynamics().orbit_deviation(X[None], (0, 1), t=1.0), "at least 1"),
     "tail": (lambda: infinite.tail_bound(1.0, 0, 0.1), "at least 1 member"),
     "method": (lambda: infinite.empirical_ntk(NET, START, X, method="magic"), "method"),
     "outputs": (lambda: infinite.empirical_ntk(NET, START, X, outputs="all"), "outputs"),

@@ -148,6 +148,7 @@ def test_equal_opposite_and_zero_inputs(name, bias_std):
         assert values[0] >= -1e-12 * values[-1]
 
 
+@pytest.mark.slow
 def test_gradients_by_the_inputs_are_finite(float64):
     net = infinite_cases.dense("relu", 2, 1.5, 0.0)
     x = jnp.array([[1.0, 2.0], [1.0, 2.0], [-1.0, -2.0], [0.0, 0.0]])
@@ -173,25 +174,25 @@ def test_blocks_and_the_compiled_path_give_the_same(monkeypatch):
 
 def test_what_has_no_kernel_is_refused():
     x = np.ones((2, 4, 4, 1))
-    relu, dense = infinite.ReLU(), infinite.Dense(1)
+    relu, dense = infinite.ReLU(), infinite.InfiniteDense(1)
     with pytest.raises(InputError, match="not Gaussian"):
-        infinite.serial(infinite.Dense(4), relu, relu, dense).kernels(np.ones((2, 3)))
-    normal = infinite.serial(infinite.Dense(4), relu, infinite.LayerNorm(), dense)
+        infinite.serial(infinite.InfiniteDense(4), relu, relu, dense).kernels(np.ones((2, 3)))
+    normal = infinite.serial(infinite.InfiniteDense(4), relu, infinite.LayerNorm(), dense)
     with pytest.raises(InputError, match="LayerNorm"):
         normal.kernels(np.ones((2, 3)))
     with pytest.raises(InputError, match="positions"):
-        infinite.serial(infinite.Conv(3), relu, dense).kernels(x)
+        infinite.serial(infinite.InfiniteConv(3), relu, dense).kernels(x)
     with pytest.raises(InputError, match="memory_limit"):
-        infinite.serial(infinite.Conv(3), relu, infinite.GlobalAveragePool(), dense).kernels(
-            x, memory_limit=1000
-        )
+        infinite.serial(
+            infinite.InfiniteConv(3), relu, infinite.GlobalAveragePool(), dense
+        ).kernels(x, memory_limit=1000)
     with pytest.raises(InputError, match="row 1"):
         infinite.serial(dense).kernels([[1.0, 2.0], [np.nan, 0.0]])
 
 
 def test_too_few_nodes_are_told():
     net = infinite.serial(
-        infinite.Dense(4, 3.0), infinite.Activation(jnp.tanh, 8), infinite.Dense(1)
+        infinite.InfiniteDense(4, 3.0), infinite.Activation(jnp.tanh, 8), infinite.InfiniteDense(1)
     )
     with pytest.warns(infinite.QuadratureInaccurate, match="more nodes"):
         net.kernels([[3.0, 1.0]])

@@ -2,8 +2,8 @@
 
     python tests/methods/defects.py [names ...]
 
-The ids R1, R2, ... are those of the project's list of defects seen in public code; the page
-`docs/methods/defects.md` says where each was seen and what the defective version gave.
+The page `docs/methods/defects.md` says where each was seen and what the defective version gave.
+This is a tool and not a test: it edits the source as text, and says which edits no longer fit it.
 """
 
 import os
@@ -30,12 +30,11 @@ class Edit(NamedTuple):
 class Defect(NamedTuple):
     """A defective version, and the test that must fail for it."""
 
-    id: str
     edits: tuple[Edit, ...]
     test: str
 
 
-SWAG, LAWS, COLLECTING = "methods/trajectory/swag.py", "laws.py", "training/collecting.py"
+SWAG, LAWS, COLLECTING = "methods/trajectory/swag.py", "gaussians.py", "training/collecting.py"
 SAMPLING, STATISTICS = "methods/sampling/stochastic.py", "batch_statistics.py"
 AVERAGES = "methods/test_weight_averages.py::test_"
 SAMPLERS = "methods/test_stochastic_samplers.py::test_"
@@ -48,7 +47,6 @@ SQUARES = "lambda s, o, p, m: jnp.where(due, s + (n - 1) * o**2 + p**2 - n * m**
 
 DEFECTS = {
     "swag-scale-is-a-deviation": Defect(
-        "R1",
         (
             Edit(SWAG, "return jnp.sqrt(scale) * jnp.sqrt(", "return scale * jnp.sqrt("),
             Edit(SWAG, "jnp.sqrt(scale / jnp.maximum", "scale * jnp.sqrt(1 / jnp.maximum"),
@@ -56,22 +54,18 @@ DEFECTS = {
         AVERAGES + "swag_by_hand",
     ),
     "swag-divides-by-the-rank": Defect(
-        "R1",
         (Edit(SWAG, "jnp.maximum(stored - 1, 1)", "(len(ring) - 1)"),),
         AVERAGES + "fewer_columns_than_rank_use_their_own_number",
     ),
     "density-takes-a-variance-as-deviation": Defect(
-        "R1",
         (Edit(LAWS, "_flat()\n        gap", "_flat()\n        std = std**2\n        gap"),),
-        AVERAGES + "a_law_without_columns_is_diagonal",
+        AVERAGES + "a_gaussian_without_columns_is_diagonal",
     ),
     "density-without-its-half": Defect(
-        "R1",
         (Edit(LAWS, "return -0.5 * (squared", "return -1.0 * (squared"),),
         AVERAGES + "the_density_integrates_to_one_and_is_scipys",
     ),
     "swag-draws-columns-array-by-array": Defect(
-        "R2",
         (
             Edit(
                 LAWS,
@@ -82,22 +76,18 @@ DEFECTS = {
         AVERAGES + "draws_have_the_analytic_covariance",
     ),
     "swag-doubles-the-variance": Defect(
-        "R2",
         (Edit(SWAG, "scale: float = 0.5", "scale: float = 1.0"),),
         AVERAGES + "the_defaults_are_the_papers_equation",
     ),
     "swag-subtracts-squares": Defect(
-        "3.4",
         (Edit(COLLECTING, WELFORD, SQUARES),),
         AVERAGES + "a_small_variance_far_from_zero_survives_single_precision",
     ),
     "swag-takes-running-deviations": Defect(
-        "R19",
         (Edit(SWAG, '"running"] = "final"', '"running"] = "running"'),),
         AVERAGES + "the_defaults_are_the_papers_equation",
     ),
     "swa-replaces-its-start": Defect(
-        "R19",
         (
             Edit(
                 "methods/trajectory/swa.py",
@@ -108,12 +98,10 @@ DEFECTS = {
         AVERAGES + "swa_by_hand",
     ),
     "sampler-forgets-the-rows": Defect(
-        "R3",
         (Edit("training/langevin.py", "/ (self.descent.num_data * rate))", "/ rate) * 0.01"),),
         SAMPLERS + "variance_on_a_gaussian",
     ),
     "burn-in-counts-arrays": Defect(
-        "R4",
         (
             Edit(
                 COLLECTING,
@@ -125,12 +113,10 @@ DEFECTS = {
         SAMPLERS + "samples_are_taken_after_their_steps",
     ),
     "sampler-divides-by-the-rows-twice": Defect(
-        "R23",
         (Edit(SAMPLING, "(descent, self.temperature,", "(descent, self.temperature / len(data),"),),
         CYCLES + "cycles_sample_the_posterior",
     ),
     "cycles-by-whole-division": Defect(
-        "R23",
         (
             Edit(
                 "methods/sampling/cyclical_sgmcmc.py",
@@ -141,29 +127,26 @@ DEFECTS = {
         CYCLES + "cycles_of_uneven_length",
     ),
     "batch-statistics-unsaid": Defect(
-        "R23",
         (Edit(SAMPLING, 'changed.append("batch', 'str("batch'),),
         SAMPLERS + "batch_statistics_and_augmentation_are_said",
     ),
     "kl-averaged-over-arrays": Defect(
-        "R9",
         (
             Edit(
                 "methods/variational/variational.py",
-                "return 0.5 * precision * law.second_moment() - constant - law.entropy()",
-                "total = 0.5 * precision * law.second_moment() - constant - law.entropy()\n"
-                "    return total / len(jax.tree.leaves(law.mean))",
+                "return 0.5 * precision * gaussian.second_moment() - constant - gaussian.entropy()",
+                "total = 0.5 * precision * gaussian.second_moment() - constant\n"
+                "    total = total - gaussian.entropy()\n"
+                "    return total / len(jax.tree.leaves(gaussian.mean))",
             ),
         ),
         "methods/test_variational.py::test_the_bound_does_not_depend_on_the_leaves",
     ),
     "log-q-with-a-spurious-half": Defect(
-        "R9",
         (Edit(LAWS, "+ std.size * _LOG_2PI)", "+ std.size * (1 + _LOG_2PI))"),),
         "methods/test_variational.py::test_the_kl_is_its_monte_carlo_value",
     ),
     "flipout-with-real-signs": Defect(
-        "R10",
         (
             Edit(
                 "methods/variational/local_noise.py",
@@ -171,15 +154,13 @@ DEFECTS = {
                 "return 2 * jax.random.uniform(key, (size,), dtype, 0, 2) - 1",
             ),
         ),
-        "methods/test_local_noise.py::test_the_law_of_one_row",
+        "methods/test_local_noise.py::test_the_distribution_of_one_row",
     ),
     "batch-variances-averaged": Defect(
-        "R15",
         (Edit(STATISTICS, " + shift**2 * (first.rows * second.rows / count)", ""),),
         BATCHES + "one_layer_is_exact_for_any_batching",
     ),
     "batches-weighed-alike": Defect(
-        "R15",
         (
             Edit(STATISTICS, "+ shift * (second.rows / count)", "+ shift / 2"),
             Edit(
@@ -191,18 +172,16 @@ DEFECTS = {
         BATCHES + "one_layer_is_exact_for_any_batching",
     ),
     "dropout-wakes-batch-norm": Defect(
-        "dropout",
         (
             Edit(
                 "methods/dropout/masks.py",
-                "with using_phase(settled=None):\n                return",
-                "with using_phase():\n                return",
+                "with using_train_mode(use_running_average=None):\n                return",
+                "with using_train_mode():\n                return",
             ),
         ),
-        "methods/test_noise_posteriors.py::test_batch_statistics_are_at_rest",
+        "methods/test_noise_posteriors.py::test_running_averages_are_used",
     ),
     "batch-norm-shares-a-list": Defect(
-        "R8",
         (
             Edit("methods/dropout/mc_batch_norm.py", "members = []", "members = _MEMBERS"),
             Edit(
@@ -214,7 +193,6 @@ DEFECTS = {
         "methods/test_noise_posteriors.py::test_several_posteriors_do_not_know_each_other",
     ),
     "snapshots-spaced-from-zero": Defect(
-        "R20",
         (
             Edit(
                 "methods/trajectory/snapshot_ensemble.py",
@@ -225,7 +203,6 @@ DEFECTS = {
         "methods/test_snapshots.py::test_number_and_times_of_snapshots",
     ),
     "jacobians-of-all-rows": Defect(
-        "R27",
         (
             Edit(
                 "methods/laplace/fit.py",
@@ -236,12 +213,10 @@ DEFECTS = {
         "methods/test_laplace_curvature.py::test_a_fit_never_holds_the_jacobians_of_all_rows",
     ),
     "bias-in-a-block-of-its-own": Defect(
-        "R28",
         (Edit("methods/laplace/plan.py", "if joint and read.bias in names", "if False"),),
         LAPLACE + "conjugate_regression_is_exact",
     ),
     "curvature-averaged-over-rows": Defect(
-        "4.3",
         (
             Edit(
                 "methods/laplace/curvature.py",
@@ -252,7 +227,6 @@ DEFECTS = {
         LAPLACE + "conjugate_regression_is_exact",
     ),
     "noise-without-a-floor": Defect(
-        "R26",
         (Edit("likelihood.py", "VARIANCE_FLOOR = 1e-6", "VARIANCE_FLOOR = 0.0"),),
         "core/test_likelihood.py::test_no_variance_falls_below_the_floor",
     ),
@@ -292,7 +266,7 @@ def main() -> None:
     survivors = []
     for name in sys.argv[1:] or DEFECTS:
         failed, said = attempt(DEFECTS[name])
-        print(f"== {name} ({DEFECTS[name].id}): {'caught' if failed else 'NOT CAUGHT'}\n{said}\n")
+        print(f"== {name}: {'caught' if failed else 'NOT CAUGHT'}\n{said}\n")
         sys.stdout.flush()
         survivors += [] if failed else [name]
     sys.exit(f"not caught: {', '.join(survivors)}" if survivors else 0)

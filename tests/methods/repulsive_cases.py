@@ -26,8 +26,9 @@ def dynamics_of(record, problem, x, y, training=UNIT):
 
 @eqx.filter_jit
 def _start(dynamics, x, seed):
-    keys = jax.random.split(jax.random.key(seed), dynamics.replicas)
-    return dynamics.init(keys, x, Vmap())
+    keys = jax.random.split(jax.random.key(seed), dynamics.replicas.count)
+    variables = jax.vmap(lambda key: dynamics.descent.problem.init(key, x))(keys)
+    return dynamics.init(keys, variables, Vmap())
 
 
 def start(dynamics, x, seed=0, params=None):
@@ -41,13 +42,13 @@ def start(dynamics, x, seed=0, params=None):
 
 @eqx.filter_jit
 def _step(dynamics, state, batch, strategy, alive):
-    keys = jax.random.split(jax.random.key(9), dynamics.replicas)
+    keys = jax.random.split(jax.random.key(9), dynamics.replicas.count)
     return dynamics.step(keys, state, batch, strategy, alive)
 
 
 def step(dynamics, state, batch, strategy=None, alive=None):
     """One step: the next state and what was reported."""
-    alive = np.ones(dynamics.replicas, bool) if alive is None else np.asarray(alive)
+    alive = np.ones(dynamics.replicas.count, bool) if alive is None else np.asarray(alive)
     return _step(dynamics, state, batch, Vmap() if strategy is None else strategy, alive)
 
 

@@ -15,6 +15,8 @@ import credax as cx
 from credax.methods.sampling.hamiltonian import Chain
 from credax.training import Descent
 
+pytestmark = pytest.mark.slow
+
 T = np.array([-1, -0.5, 0, 0.5, 1])
 DESIGN_B = np.stack([np.ones(5), T + 2], axis=1).astype(np.float32)
 LINE = cx.FunctionNetwork(
@@ -30,7 +32,7 @@ def disagreements(ranks, draws, bins):
     """What is wrong with ranks ``[sets]`` that should be uniform on 0 .. draws: a list of words.
 
     Chi-squared at a significance of 1e-3; mean and variance within four standard errors, the last
-    of which is ``variance sqrt((kurtosis - 1) / sets)`` with 9/5 of a uniform law.
+    of which is ``variance sqrt((kurtosis - 1) / sets)`` with 9/5 of a uniform Gaussian.
     """
     assert (draws + 1) % bins == 0
     counts = np.bincount(ranks * bins // (draws + 1), minlength=bins)
@@ -52,7 +54,7 @@ def hamiltonian_draws(problem, x, step_size, *, draws, warmup=100, thinning=8):
             Descent(problem, training, len(x)), jnp.asarray(x), y, "hmc", warmup, step_size, 0.8,
             (("num_integration_steps", 16),),
         )  # fmt: skip
-        state = chain.begin(key, problem.init(key, x))
+        state = chain.init(key, problem.init(key, x))
 
         def one(state, key):
             keys = jax.random.split(key, thinning)
@@ -65,7 +67,7 @@ def hamiltonian_draws(problem, x, step_size, *, draws, warmup=100, thinning=8):
 
 
 def test_hmc_on_linear_regression():
-    """HM-8: O-BLR design B, 300 data sets, ranks of both weights and of a prediction."""
+    """Conjugate linear regression, 300 data sets, ranks of both weights and of a prediction."""
     rng = np.random.default_rng(5)
     draws, sets = 15, 300
     problem = cx.Problem(LINE, cx.Gaussian(0.2), prior=cx.GaussianPrior(precision=1.0))
@@ -84,7 +86,7 @@ def test_hmc_on_linear_regression():
 
 
 def test_hmc_on_a_network_with_one_hidden_unit():
-    """HM-8: ``a tanh(b x + c) + d``; quantities that do not see the sign of the unit.
+    """``a tanh(b x + c) + d``; quantities that do not see the sign of the unit.
 
     The last is the likelihood of the data themselves, which a sampler that ignored them would fail.
     """
@@ -134,7 +136,7 @@ def test_the_joint_law_is_left_alone():
             Descent(problem, training, 6), jnp.asarray(x), y, "hmc", 2, 0.1, 0.8,
             (("num_integration_steps", 6),),
         )  # fmt: skip
-        state = chain.begin(second, cx.Variables(w, {}))
+        state = chain.init(second, cx.Variables(w, {}))
         for one in jax.random.split(second):
             state, _ = chain.step(one, state, None)
         return state.chain.position, None
@@ -156,9 +158,9 @@ def test_the_joint_law_is_left_alone():
 @pytest.mark.usefixtures("float64")
 @pytest.mark.parametrize("options", [{}, {"structure": "full"}, {"bias": "separate"}], ids=str)
 def test_laplace_on_linear_regression(options):
-    """O-BLR design B, 200 data sets, each with a fit of its own around its own mode.
+    """Conjugate linear regression, 200 data sets, each with a fit of its own around its own mode.
 
-    A bias in a block of its own (R28) has too narrow a law, and is seen.
+    A bias in a block of its own has too narrow a Gaussian, and is seen.
     """
     rng = np.random.default_rng(1)
     sets, draws, x = 200, 19, (T + 2)[:, None]

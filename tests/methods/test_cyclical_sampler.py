@@ -11,6 +11,8 @@ from credax.training import Descent
 from credax.training.langevin import Langevin
 from credax.training.schedule import learning_rate_at
 
+pytestmark = pytest.mark.slow
+
 T = np.array([-1, -0.5, 0, 0.5, 1])
 Y = np.array([-0.9, -0.2, 0.1, 0.8, 1.1], np.float32)
 DESIGN_A = np.stack([np.ones(5), T], axis=1).astype(np.float32)
@@ -18,7 +20,7 @@ LINE = cx.FunctionNetwork(lambda key, x: jax.random.normal(key, (2, 1)), lambda 
 
 
 def test_noise_is_only_in_the_sampling_part_of_a_cycle(blobs):
-    """SG-7: the trajectory is the optimiser's up to the first noisy step, counted exactly."""
+    """The trajectory is the optimiser's up to the first noisy step, counted exactly."""
     method = cx.CyclicalSGMCMC(cycles=2, samples=2, exploration=0.6)
     split, training = Split(*blobs), cx.Training(epochs=10, batch_size=20)
     problem = cx.Problem(cx.networks.MLP((4,), outputs=3), cx.Categorical())
@@ -29,7 +31,10 @@ def test_noise_is_only_in_the_sampling_part_of_a_cycle(blobs):
     assert method.captures(30) == [12, 15, 27, 30]
     batch = problem.prepare(blobs[0][:20], blobs[1][:20])
     cold = Langevin(dynamics.descent, 0.0, friction=0.1, quiet=9, cycle=15)
-    states = [d.init(jax.random.key(0), blobs[0]) for d in (dynamics, cold)]
+    states = [
+        d.init(jax.random.key(0), problem.init(jax.random.key(0), blobs[0]))
+        for d in (dynamics, cold)
+    ]
     for step in range(10):
         key = jax.random.key(step)
         states = [d.step(key, s, batch)[0] for d, s in zip((dynamics, cold), states, strict=True)]
@@ -54,10 +59,9 @@ class Grid(Descent):
         return gradient + jax.random.normal(key, (2,)), {}, {"loss": jnp.zeros(())}
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_cycles_visit_more_modes(seed):
-    """SG-8: 30 cycles from .07 against a rate that falls as t^-.55, 50 000 steps each."""
+    """30 cycles from .07 against a rate that falls as t^-.55, 50 000 steps each."""
     steps = 50_000
     problem, batch = cx.Problem(LINE, cx.Gaussian(1.0)), None
     cyclic = cx.Training(
@@ -75,7 +79,7 @@ def test_cycles_visit_more_modes(seed):
             state, _ = dynamics.step(jax.random.fold_in(key, t), state, batch)
             return state, state.variables.params
 
-        first = dynamics.begin(key, cx.Variables(jax.random.normal(key, (2,)), {}))
+        first = dynamics.init(key, cx.Variables(jax.random.normal(key, (2,)), {}))
         path = np.asarray(jax.jit(lambda: jax.lax.scan(one, first, jnp.arange(steps))[1])())
         path = path[used(np.arange(steps))]
         near = np.linalg.norm(path - 2 * np.round(path / 2), axis=1) < 0.35
@@ -89,7 +93,7 @@ def test_cycles_visit_more_modes(seed):
 
 
 def test_cycles_sample_the_posterior():
-    """R23: temperature 1 is the posterior, O-BLR design A, at the end of a cycle of cosine rates.
+    """Temperature 1 is the posterior of linear regression, at the end of a cycle of cosine rates.
 
     Without friction the variance along a weight follows ``v' = (1 - h λ)² v + 2 h`` exactly.
     """
@@ -110,7 +114,7 @@ def test_cycles_sample_the_posterior():
 
 
 def test_cycles_of_uneven_length():
-    """R23: 21 steps in two cycles are 11 and 10; by whole division 10 and 11."""
+    """21 steps in two cycles are 11 and 10; by whole division 10 and 11."""
     method = cx.CyclicalSGMCMC(cycles=2, samples=2, exploration=0.5)
     assert method.lengths(21) == (11, 5)
     assert method.captures(21) == [8, 11, 19, 21]

@@ -13,7 +13,7 @@ from credax.network import FunctionNetwork, Variables
 
 
 def test_null_space_keeps_the_initial_spread():
-    """O-NULL: theta = theta_0 + Phi^T (Phi Phi^T)^-1 (y - Phi theta_0), Phi = (1, 1), y = 1."""
+    """theta = theta_0 + Phi^T (Phi Phi^T)^-1 (y - Phi theta_0), Phi = (1, 1), y = 1."""
     members = 2000
     line = FunctionNetwork(
         lambda key, x: {"w": jax.random.normal(key, (2, 1))}, lambda p, x: x @ p["w"]
@@ -58,8 +58,9 @@ class SampleThenOptimise:
         return jnp.where(row < 5, data, pull)[:, None], variables.state
 
 
+@pytest.mark.slow
 def test_sample_then_optimise_draws_from_the_posterior():
-    """O-BLR design A: the ensemble's mean and covariance within 4 Monte Carlo standard errors."""
+    """Linear regression: mean and covariance within 4 Monte Carlo standard errors."""
     members = 4000
     t = np.array([-1, -0.5, 0, 0.5, 1])
     phi = np.concatenate([np.stack([np.ones(5), t], 1), np.zeros((2, 2))])

@@ -1,4 +1,4 @@
-"""Feature repulsion: the shared classifier, and the projected force against its definition."""
+"""Feature repulsion: the shared classifier, and the projected repulsion against its definition."""
 
 import jax
 import jax.numpy as jnp
@@ -8,11 +8,13 @@ import pytest
 import credax as cx
 from credax.data import Split
 from credax.errors import InputError
+from credax.methods.repulsive.embeddings import Embedding
 from credax.methods.repulsive.function_prior import FunctionPrior
-from credax.methods.repulsive.pushes import ProjectedPush
-from credax.methods.repulsive.repulsive import Scene
-from credax.methods.repulsive.spaces import Embedding
+from credax.methods.repulsive.repulsive import StepContext
+from credax.methods.repulsive.updates import ProjectedUpdate
 from credax.problem import Batch
+
+pytestmark = pytest.mark.slow
 
 PROBLEM = cx.Problem(cx.networks.MLP((8, 4), outputs=3), cx.Categorical(), weight_decay=1e-3)
 
@@ -42,10 +44,12 @@ def test_projected_force_by_its_definition(float64, axes, bandwidth):
     members, rows, width, kept = 4, 3, 5, 2
     z, slopes = rng.normal(size=(2, members, rows, width))
     batch = Batch(jnp.zeros((rows, 2)), jnp.zeros(rows, int), jnp.ones(rows))
-    # to_space gives the likelihood's gradient of the mean loss; the force uses that of the sum
+    # to_space gives the likelihood's gradient of the mean loss; the repulsion uses that of the sum
     embedding = Embedding(None, jnp.asarray(z), {}, None, lambda out: jnp.asarray(slopes) / rows)
-    scene = Scene(PROBLEM, batch, jax.random.split(jax.random.key(0), members), None, 60)
-    push = ProjectedPush(kept, axes, bandwidth).push(embedding, jnp.ones(members, bool), scene)
+    context = StepContext(PROBLEM, batch, jax.random.split(jax.random.key(0), members), None, 60)
+    update = ProjectedUpdate(kept, axes, bandwidth).update(
+        embedding, jnp.ones(members, bool), context
+    )
     flat, gradient = z.reshape(members, -1), slopes.reshape(members, -1)
     values, vectors = np.linalg.eigh(gradient @ gradient.T)
     order = np.argsort(values)[-kept:] if axes == "leading" else np.argsort(values)[:kept]
@@ -58,7 +62,7 @@ def test_projected_force_by_its_definition(float64, axes, bandwidth):
         h = np.median(d2) ** (2 if bandwidth == "squared_median" else 1) / np.log(members) + 1e-12
         k = np.exp(-d2 / h)
         expected[i] = -basis @ ((2 / h) * (places[i] - k @ places / k.sum()))
-    np.testing.assert_allclose(push.cotangent.reshape(members, -1), expected, rtol=1e-8)
+    np.testing.assert_allclose(update.cotangent.reshape(members, -1), expected, rtol=1e-8)
 
 
 def test_cauchy_prior_is_the_gradient_of_its_logarithm(float64):

@@ -14,6 +14,8 @@ from credax.methods.sampling.chains import diagnose, effective_sample_size
 from credax.methods.sampling.hamiltonian import CHUNK, Chain, ChainRejected
 from credax.training import Descent, RunFolder
 
+pytestmark = pytest.mark.slow
+
 T = np.array([-1, -0.5, 0, 0.5, 1])
 Y = np.array([-0.9, -0.2, 0.1, 0.8, 1.1], np.float32)
 DESIGN_B = np.stack([np.ones(5), T + 2], axis=1).astype(np.float32)
@@ -33,12 +35,11 @@ def chains_of(posterior, modes):
     return w.reshape(modes, -1, w.shape[-1])
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "method", [cx.HMC(samples=1500, modes=4, leapfrog_steps=12), cx.NUTS(samples=2000, modes=4)]
 )
 def test_linear_regression(method):
-    """HM-5, HM-6, HM-7: O-BLR design B; error from the effective sample size, at least 1000."""
+    """Conjugate linear regression; error from the effective sample size, at least 1000."""
     posterior = cx.fit(linear(), method, Split(DESIGN_B, Y), key=1, progress=False)
     w = chains_of(posterior, 4)
     size = effective_sample_size(w)
@@ -64,7 +65,7 @@ def test_warm_up_in_steps_is_that_of_blackjax():
         (("max_num_doublings", 5),),
     )  # fmt: skip
     start = jnp.array([[0.5], [-0.2]])
-    state = chain.begin(key, cx.Variables(start, {}))
+    state = chain.init(key, cx.Variables(start, {}))
     keys = jax.random.split(key, warmup)
     state, _ = jax.lax.scan(lambda s, k: (chain.step(k, s, None)[0], None), state, keys)
     whole = blackjax.window_adaptation(
@@ -91,7 +92,7 @@ def test_warm_up_is_timed_shown_and_resumed(tmp_path):
 
 
 def test_a_periodic_chain_is_seen_in_its_squares():
-    """Its mean looks perfect; with the mean alone the diagnostics would praise it."""
+    """Its mean looks perfect; with the mean alone the diagnostics would look good."""
     rng = np.random.default_rng(0)
     radius = 1 + 0.5 * np.sin(np.arange(400) / 60)
     orbit = (radius * (-1.0) ** np.arange(400))[None, :, None] + 0.01 * rng.normal(size=(4, 400, 1))
@@ -99,9 +100,8 @@ def test_a_periodic_chain_is_seen_in_its_squares():
     assert diagnose({"w": orbit})["effective_sample_size"] < 200
 
 
-@pytest.mark.slow
 def test_logistic_regression():
-    """O-LOGIT: mean .858016869 and variance .399099586, which are not Laplace's."""
+    """Logistic regression: mean .858016869 and variance .399099586, which are not Laplace's."""
     x = np.array([-2, -1, -0.5, 0.5, 1, 2], np.float32)[:, None]
     problem = cx.Problem(LINE, cx.Bernoulli(), prior=cx.GaussianPrior(precision=1.0))
     split = Split(x, np.array([0, 0, 1, 0, 1, 1]))
@@ -132,7 +132,7 @@ def _bent(z):
 
 
 def test_the_leapfrog_by_hand(float64):
-    """O-LEAP to 1e-14, reversibility, volume and the error of the energy (HM-1 to HM-4)."""
+    """The leapfrog by hand to 1e-14, reversibility, volume and the error of the energy."""
     log_density = lambda q: -0.5 * jnp.sum(q**2)  # noqa: E731
     metric = metrics.default_metric(jnp.ones(1))
     step = integrators.velocity_verlet(log_density, metric.kinetic_energy)
@@ -154,7 +154,7 @@ def test_the_leapfrog_by_hand(float64):
     assert (back[0], -back[1]) == pytest.approx((1.0, 0.0), abs=1e-10)
     sizes = np.array([0.1, 0.05, 0.025])
     jacobian = jax.jacfwd(lambda z: jnp.stack(_bent(z)))(jnp.array([0.7, -0.4]))
-    assert float(jnp.linalg.det(jacobian)) == pytest.approx(1, abs=1e-12)  # HM-3
+    assert float(jnp.linalg.det(jacobian)) == pytest.approx(1, abs=1e-12)  # volume
     errors = [abs(follow(1.0, 0.0, size, round(1 / size))[2]) for size in sizes]
     assert np.polyfit(np.log(sizes), np.log(errors), 1)[0] == pytest.approx(2, abs=0.1)
 
@@ -182,7 +182,7 @@ def test_the_log_joint_is_the_problems_in_chunks():
 
 
 def test_stuck_chains_are_left_out_and_refused():
-    """HM-9: a step far too long accepts nothing; one good chain of two is kept and named."""
+    """A step far too long accepts nothing; one good chain of two is kept and named."""
     split = Split(DESIGN_B, Y)
     for method in (
         cx.HMC(samples=4, warmup=2, step_size=10.0, leapfrog_steps=5),
@@ -196,7 +196,7 @@ def test_stuck_chains_are_left_out_and_refused():
     posterior = cx.fit(linear(), method, split, progress=False)
     assert posterior.num_members == 8
     keys = jax.random.split(jax.random.key(0), 2)
-    states = jax.vmap(lambda k: dynamics.init(k, DESIGN_B))(keys)
+    states = jax.vmap(lambda k: dynamics.init(k, linear().init(k, DESIGN_B)))(keys)
     inner = states.inner._replace(moves=jnp.array([0, 3]))
     states = states._replace(inner=inner)
     alive = np.ones(2, bool)

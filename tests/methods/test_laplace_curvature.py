@@ -19,12 +19,13 @@ from credax.methods.laplace.lanczos import leading_eigenpairs
 from credax.methods.laplace.likelihood import curvature_root, row_outputs
 from credax.methods.laplace.plan import make_plan
 from credax.methods.laplace.subset import Subset, named
-from credax.structure.taps import tapping
+from credax.structure.linear_layers import linear_layers
 
 pytestmark = [
+    pytest.mark.slow,
     pytest.mark.usefixtures("float64"),
     # Random networks are at no mode.
-    pytest.mark.filterwarnings("ignore::credax.methods.laplace.fit.NotAtMode"),
+    pytest.mark.filterwarnings("ignore::credax.methods.laplace.fit.NotConverged"),
 ]
 RNG = np.random.default_rng(0)
 
@@ -185,7 +186,7 @@ def test_kronecker_factors_by_hand(case):
         a = a + with_one.T @ with_one / len(rows)
         g = g + np.einsum("kto,ktp->op", columns, columns) / len(one)
     for block in (1, 3, len(x)):
-        sums = kronecker_sums(problem, variables, plan.reads, True, data, block)
+        sums = kronecker_sums(problem, variables, plan.layers, True, data, block)
         np.testing.assert_allclose(sums[path][0], a, atol=1e-10)
         np.testing.assert_allclose(sums[path][1], g, atol=1e-10)
 
@@ -249,9 +250,9 @@ def test_a_tied_kernel_is_not_factored():
         return jnp.tanh(row @ params["tied"]) @ params["tied"] @ params["out"] + params["bias"]
 
     params = {"tied": jnp.eye(3), "out": jnp.ones((3, 2)), "bias": jnp.zeros(2)}
-    found = tapping(function, params, jnp.ones(3))
-    assert list(found.reads) == ["out"]
-    assert found.reads["out"].bias == "bias"
+    found = linear_layers(function, params, jnp.ones(3))
+    assert list(found.layers) == ["out"]
+    assert found.layers["out"].bias == "bias"
 
 
 def test_linearised_draws_have_the_linearised_covariance():
@@ -276,7 +277,7 @@ def test_linearised_draws_have_the_linearised_covariance():
 
 @pytest.mark.parametrize("structure", ["diagonal", "full"])
 def test_a_fit_never_holds_the_jacobians_of_all_rows(structure, monkeypatch):
-    """R27: with room for five rows' Jacobians, all blocks have five, and add up to the whole."""
+    """With memory for five rows' Jacobians, all blocks have five, and add up to the whole."""
     problem, variables, _ = mlp_case()
     x = np.random.default_rng(4).normal(size=(40, 4))
     data = cx.Split(x, np.arange(40) % 3)
@@ -299,7 +300,7 @@ def test_a_fit_never_holds_the_jacobians_of_all_rows(structure, monkeypatch):
 
 
 def test_rows_at_once_bound_the_memory():
-    """A diagonal fit holds Jacobians of a block of rows, never of all data (R27)."""
+    """A diagonal fit holds Jacobians of a block of rows, never of all data."""
     parameters, outputs = 10_000_000, 10
     rows = rows_at_once(4 * outputs * parameters, memory=2.0)
     assert 1 <= rows * 4 * outputs * parameters <= 2e9

@@ -11,7 +11,7 @@ from laplace_cases import surround
 import credax as cx
 from credax.methods.laplace.links import bridge, probit
 
-pytestmark = pytest.mark.usefixtures("float64")
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("float64")]
 GOLDEN = Path(__file__).parent.parent / "golden"
 STRUCTURES = {"full": "full", "diag": "diagonal", "kron": "kfac"}
 
@@ -74,7 +74,7 @@ def test_recorded_numbers(task, case):
         entries = plan.vectors(network_of(split_flat(golden, values)).params)
         posterior = posterior.with_prior_precision([np.asarray(e) for e in entries])
     evidence = posterior.evidence()
-    priors, want = posterior.laws[0].priors, lambda key: golden[f"{case}/{key}"]
+    priors, want = posterior.gaussians[0].priors, lambda key: golden[f"{case}/{key}"]
     np.testing.assert_allclose(evidence.log_likelihood(), want("log_likelihood"), rtol=1e-9)
     np.testing.assert_allclose(evidence.scatter(priors), want("scatter"), rtol=1e-9)
     np.testing.assert_allclose(evidence.log_det_ratio(priors), want("log_det_ratio"), rtol=1e-8)
@@ -88,7 +88,7 @@ def test_recorded_numbers(task, case):
         if f"{case}/predictive_mc" not in golden.files:
             return
         prediction = posterior.predict(golden["X_test"])
-        # 100 nodes a row against 200 000 draws.
+        # 100 nodes per row against 200 000 draws.
         np.testing.assert_allclose(prediction.probs, want("predictive_mc"), atol=1e-2)
     else:
         prediction = posterior.predict(golden["X_test"])
@@ -101,12 +101,12 @@ def check_precision(posterior, golden, expected, subset):
     """The posterior precision, in the reference's order of parameters."""
     count = len(golden["params_flat"])
     numbers = np.arange(count, dtype=np.float64)
-    law, order = posterior.laws[0], []
+    gaussian, order = posterior.gaussians[0], []
     positions = posterior.plan.vectors(network_of(split_flat(golden, numbers)).params)
     first = 0 if subset == "all" else count - len(expected)
     found = np.zeros((len(expected), len(expected)))
-    scale = 1 / float(law.temperature)
-    for block, prior, where in zip(law.blocks, law.priors, positions, strict=True):
+    scale = 1 / float(gaussian.temperature)
+    for block, prior, where in zip(gaussian.blocks, gaussian.priors, positions, strict=True):
         rows = np.asarray(where).astype(int) - first
         precision = block.precision(scale, prior)
         precision = np.diag(precision) if precision.ndim == 1 else precision

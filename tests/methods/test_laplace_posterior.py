@@ -7,7 +7,9 @@ import pytest
 from laplace_cases import surround
 
 import credax as cx
-from credax.methods.laplace.fit import NotAtMode
+from credax.methods.laplace.fit import NotConverged
+
+pytestmark = pytest.mark.slow
 
 X = np.random.default_rng(0).normal(size=(24, 3)).astype(np.float32)
 Y = (X[:, 0] > 0).astype(int) + (X[:, 1] > 1)
@@ -42,7 +44,7 @@ def around(count=1, **options):
 
 
 @pytest.mark.parametrize("name", STRUCTURES)
-@pytest.mark.filterwarnings("ignore::credax.methods.laplace.fit.NotAtMode")
+@pytest.mark.filterwarnings("ignore::credax.methods.laplace.fit.NotConverged")
 def test_members_files_and_batches(name, tmp_path):
     posterior = around(2, **STRUCTURES[name])
     members = 2 if name in ("probit", "bridge") else 16
@@ -63,7 +65,7 @@ def test_members_files_and_batches(name, tmp_path):
     assert first.read_bytes() == second.read_bytes()
 
 
-@pytest.mark.filterwarnings("ignore::credax.methods.laplace.fit.NotAtMode")
+@pytest.mark.filterwarnings("ignore::credax.methods.laplace.fit.NotConverged")
 def test_modes_do_not_depend_on_how_many_there_are():
     one, three = around(1), around(3)
     np.testing.assert_allclose(
@@ -72,7 +74,7 @@ def test_modes_do_not_depend_on_how_many_there_are():
     assert one.log_evidence[0] == pytest.approx(three.log_evidence[0], rel=1e-6)
 
 
-@pytest.mark.filterwarnings("ignore::credax.methods.laplace.fit.NotAtMode")
+@pytest.mark.filterwarnings("ignore::credax.methods.laplace.fit.NotConverged")
 def test_only_the_chosen_weights_are_drawn():
     posterior = around(1, leaves=("1_dense/kernel",))
     draws, mode = posterior.sample(jax.random.key(0), 4), posterior.mode(0)
@@ -87,16 +89,16 @@ def test_only_the_chosen_weights_are_drawn():
     assert np.all(kernels.std(0) > 0)
 
 
-@pytest.mark.filterwarnings("ignore::credax.methods.laplace.fit.NotAtMode")
+@pytest.mark.filterwarnings("ignore::credax.methods.laplace.fit.NotConverged")
 def test_the_largest_variances_are_chosen():
     diagonal = around(1, structure="diagonal")
-    values = np.concatenate([block.values for block in diagonal.laws[0].blocks])
+    values = np.concatenate([block.values for block in diagonal.gaussians[0].blocks])
     largest = around(1, structure="full", subset="largest", size=9)
     chosen = np.asarray(largest.plan.entries)
     assert values[chosen].max() <= np.delete(values, chosen).min()
 
 
-@pytest.mark.filterwarnings("ignore::credax.methods.laplace.fit.NotAtMode")
+@pytest.mark.filterwarnings("ignore::credax.methods.laplace.fit.NotConverged")
 def test_a_colder_temperature_narrows():
     warm, cold = around(1), around(1, temperature=0.1)
     wide, narrow = (np.trace(p.function_moments(X)[1], axis1=-2, axis2=-1) for p in (warm, cold))
@@ -123,7 +125,7 @@ def test_around_trained_members_nothing_is_trained():
     assert max(own.diagnostics["distance_from_mode"]) < 1
 
 
-@pytest.mark.filterwarnings("ignore::credax.methods.laplace.fit.NotAtMode")
+@pytest.mark.filterwarnings("ignore::credax.methods.laplace.fit.NotConverged")
 def test_validation_rows_choose_the_precision():
     """The chosen one is no worse on them than any of a finer grid, to the search's accuracy."""
     problem, training = problem_of(), cx.Training(epochs=60, batch_size=16, learning_rate=0.3)
@@ -145,7 +147,7 @@ def test_validation_rows_choose_the_precision():
     grid = [score(fitted["evidence"].with_prior_precision(p)) for p in np.geomspace(1e-2, 1e5, 40)]
     assert score(fitted["validation"]) <= min(grid) + 1e-3
     precision = fitted["validation"].diagnostics["prior_precision"][0][0]
-    assert precision == fitted["validation"].laws[0].priors[0]
+    assert precision == fitted["validation"].gaussians[0].priors[0]
     with pytest.raises(cx.InputError, match="no validation rows"):
         cx.fit(problem, cx.Laplace(prior_precision="validation"), DATA, training=training)
 
@@ -162,7 +164,7 @@ def test_regression_keeps_units():
         ).with_units(data.inputs, data.targets)
         network = problem.init(jax.random.key(0), x)
         record = cx.Laplace(prior_precision=1.0)
-        with pytest.warns(NotAtMode):
+        with pytest.warns(NotConverged):
             posterior = surround(problem, [network], data, record)
         found.append(posterior.predict(x))
     np.testing.assert_allclose(found[1].epistemic, 100 * found[0].epistemic, rtol=1e-3)
@@ -172,7 +174,7 @@ def test_regression_keeps_units():
 def test_a_network_far_from_its_mode_is_said_to_be():
     """Of 24 rows no network is far in deviations; of 2400 one that was never trained is."""
     problem, many = problem_of(), cx.Split(np.tile(X, (100, 1)), np.tile(Y, 100))
-    with pytest.warns(NotAtMode, match="not at a mode.*train longer"):
+    with pytest.warns(NotConverged, match="not converged: Newton decrement.*train longer"):
         surround(problem, networks_of(problem, 1), many, cx.Laplace(prior_precision=1e-3))
 
 

@@ -7,20 +7,28 @@ import pytest
 from credax.data import Split
 from credax.data.pca import principal_components, second_moment
 from credax.errors import InputError
-from credax.methods.repulsive.forces import distances_from_gram
+from credax.methods.repulsive.kernels import distances_from_gram
 from credax.methods.repulsive.lengthscale import (
-    Dense,
+    DenseMetric,
     Factored,
     Graph,
     Identity,
+    _outside,
     check_share,
     dense_metric,
     metric_from,
     mix_spectrum,
-    truncation_error,
 )
 
 INPUTS = 9
+
+
+def truncation_error(components, share=1.0, mixing="inverse", residual="drop", unit_spectrum=False):
+    """Bound on the change of a squared distance between unit vectors by the rank's cut."""
+    if share == 0 or len(components.values) == components.dimension:
+        return 0.0
+    following, last = _outside(components, share, mixing, unit_spectrum)
+    return float(2 * (following - last) if residual == "mean" else 4 * following)
 
 
 @pytest.fixture(scope="module")
@@ -123,7 +131,7 @@ def test_few_components_become_factors_and_most_a_matrix(float64, split):
     whole = principal_components(split)
     few, most = metric_from(whole.truncate(4)), metric_from(whole.truncate(6))
     assert isinstance(few, Factored)
-    assert isinstance(most, Dense)
+    assert isinstance(most, DenseMetric)
     for rank, metric in ((4, few), (6, most)):
         vectors = whole.vectors[:, :rank]
         np.testing.assert_allclose(
@@ -159,7 +167,7 @@ def test_gram_distances_against_differences_in_single_precision():
     exact = np.square(q[:, None] - q[None]).sum(-1)
     matrix = jnp.asarray((turn * weights) @ turn.T, jnp.float32)
     factors = Factored(jnp.asarray(turn, jnp.float32), jnp.asarray(weights, jnp.float32))
-    for metric in (Dense(matrix), factors):
+    for metric in (DenseMetric(matrix), factors):
         left, right = metric.project(jnp.asarray(s, jnp.float32))
         d2 = np.asarray(distances_from_gram(jnp.einsum("ibd,jbd->ijb", left, right)))
         assert np.abs(d2 - exact).max() < 1e-5 * weights.max()

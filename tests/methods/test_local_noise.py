@@ -1,4 +1,4 @@
-"""Weight noise of each row's own: the same law as a shared draw, less noise in gradients."""
+"""Weight noise of each row's own: the same Gaussian as a shared draw, less noise in gradients."""
 
 import jax
 import jax.numpy as jnp
@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 
 import credax as cx
-from credax.laws import LowRankGaussian
-from credax.methods.laplace.reads import find_reads
+from credax.gaussians import LowRankGaussian
+from credax.methods.laplace.layers import find_layers
 from credax.methods.variational.local_noise import noisy_outputs, signs
+
+pytestmark = pytest.mark.slow
 
 ESTIMATORS = ("shared", "local", "flipout")
 LINE = cx.FunctionNetwork(lambda key, x: {"w": jnp.zeros((2, 1))}, lambda p, x: x @ p["w"])
@@ -18,21 +20,21 @@ def line_outputs(estimator, draws, x, mean=(0.5, 0.25), std=(0.1, 0.2)):
     """Outputs ``[draws, rows]`` of a linear layer under independent Gaussian weights."""
     problem = cx.Problem(LINE, cx.Gaussian(1.0), prior=cx.GaussianPrior(precision=1.0))
     column = lambda numbers: {"w": jnp.asarray(numbers)[:, None]}  # noqa: E731
-    law = LowRankGaussian(column(mean), column(std), {"w": jnp.zeros((0, 2, 1))})
+    gaussian = LowRankGaussian(column(mean), column(std), {"w": jnp.zeros((0, 2, 1))})
     x = jnp.asarray(x)
-    reads = find_reads(problem, cx.Variables(law.mean, {}), x)
+    layers = find_layers(problem, cx.Variables(gaussian.mean, {}), x)
 
     def one(key):
         if estimator == "shared":
-            return (x @ law.draw(key)["w"])[:, 0]
-        return noisy_outputs(problem, law, lambda w: w, {}, x, key, reads, estimator)[:, 0]
+            return (x @ gaussian.draw(key)["w"])[:, 0]
+        return noisy_outputs(problem, gaussian, lambda w: w, {}, x, key, layers, estimator)[:, 0]
 
     return np.asarray(jax.jit(jax.vmap(one))(jax.random.split(jax.random.key(0), draws)))
 
 
 @pytest.mark.parametrize("estimator", ESTIMATORS)
-def test_the_law_of_one_row(float64, estimator):
-    """O-LOCAL: mean 0 and variance .17 for all three, within four standard errors."""
+def test_the_distribution_of_one_row(float64, estimator):
+    """Mean 0 and variance .17 for all three, within four standard errors."""
     draws = 40_000
     values = line_outputs(estimator, draws, [[1.0, -2.0]])[:, 0]
     assert abs(values.mean()) < 4 * np.sqrt(0.17 / draws)
@@ -52,14 +54,14 @@ def test_rows_have_noise_of_their_own(float64):
 
 
 def test_signs_are_minus_and_plus_one():
-    """R10: signs drawn as ``2 u - 1`` with real u in [0, 2) have mean 1 and second moment 7/3."""
+    """Signs drawn as ``2 u - 1`` with real u in [0, 2) have mean 1 and second moment 7/3."""
     drawn = np.asarray(signs(jax.random.key(0), 10_000, jnp.float32))
     assert set(np.unique(drawn)) == {-1.0, 1.0}
     assert abs(drawn.mean()) < 4 / 100
 
 
 def test_gradients_are_less_noisy(float64):
-    """VI-2: the variance of the gradient falls from shared to flipout to local."""
+    """The variance of the gradient falls from shared to flipout to local."""
     network = cx.networks.MLP((8,), outputs=3)
     problem = cx.Problem(network, cx.Categorical(), weight_decay=1e-2)
     rng = np.random.default_rng(0)
@@ -70,7 +72,7 @@ def test_gradients_are_less_noisy(float64):
     for estimator in ESTIMATORS:
         method = cx.MeanFieldVI(estimator=estimator, initial_scale=0.3)
         dynamics = method.dynamics(problem, data, training)
-        state = dynamics.init(jax.random.key(1), data.x)
+        state = dynamics.init(jax.random.key(1), problem.init(jax.random.key(1), data.x))
 
         def gradient(key, dynamics=dynamics, state=state):
             current = (state.free, state.points)

@@ -1,4 +1,4 @@
-"""Monte Carlo dropout and batch norm: laws of a linear layer, fixed masks, statistics at rest."""
+"""Monte Carlo dropout and batch norm: exact distributions, fixed masks, running statistics."""
 
 import dataclasses
 
@@ -16,6 +16,8 @@ from credax.methods.dropout.masks import Own, inserted_masks
 from credax.networks import Activation, BatchNorm, Conv, Dense, Dropout, Flatten, Sequential
 from credax.posterior import population
 
+pytestmark = pytest.mark.slow
+
 TRAINING = cx.Training(epochs=2, batch_size=20)
 
 
@@ -31,7 +33,7 @@ def posterior_of(layers, params, x, draws, rate=None):
 
 @pytest.mark.parametrize("rate", [None, 0.2])
 def test_a_linear_layer(rate):
-    """DO-1, O-DROP: w = (1, 2), x = (1, -1), p = .2: mean -1 and variance 1.25 (inverted).
+    """w = (1, 2), x = (1, -1), p = .2: mean -1 and variance 1.25 (inverted).
 
     By a dropout layer of the network's own, and by masks inserted before its kernel.
     """
@@ -48,7 +50,7 @@ def test_a_linear_layer(rate):
 
 
 def test_the_likelihood_of_regression():
-    """DO-4: logsumexp_s(-τ/2 (y - ŷ_s)²) - log S - log(2π)/2 + log(τ)/2, with τ = 1."""
+    """logsumexp_s(-τ/2 (y - ŷ_s)²) - log S - log(2π)/2 + log(τ)/2, with τ = 1."""
     x = np.array([[1.0, -1.0], [0.5, 2.0]], np.float32)
     params = {"0_dense": {"kernel": np.array([[1.0], [2.0]], np.float32)}}
     posterior = posterior_of((Dropout(0.2), Dense(1, bias=False)), params, x, 50)
@@ -70,7 +72,7 @@ def dropped(blobs, request):
 
 
 def test_masks_are_the_same_in_any_batch_and_order(dropped, blobs):
-    """DO-3: a member is one function of its input."""
+    """A member is one function of its input."""
     x = blobs[0]
     whole = np.asarray(dropped.predict(x).log_probs)
     assert whole.shape == (12, 60, 3)
@@ -91,13 +93,13 @@ def test_masks_of_rows_differ_on_request(dropped, blobs):
     assert np.ptp(rows, axis=1).max() > 0.01
 
 
-def test_batch_statistics_are_at_rest(dropped, blobs):
-    """The known defect tried: training mode as a whole normalises by the batch it predicts."""
+def test_running_averages_are_used(dropped, blobs):
+    """The known defect: training mode as a whole normalises by the batch it predicts."""
     x = blobs[0]
     alone = np.asarray(dropped.predict(x[:1]).log_probs)
     among = np.asarray(dropped.predict(x).log_probs)[:, :1]
     np.testing.assert_allclose(alone, among, atol=1e-5)
-    # Row by row a batch's own statistics would not differ either; only those at rest are looked at.
+    # Row by row a batch's own statistics would not differ either; only running ones are looked at.
     state = jax.tree.map(lambda leaf: leaf + 0.5, dropped.variables.state)
     variables = cx.Variables(dropped.variables.params, state)
     networks = dataclasses.replace(dropped.networks, variables=variables)
@@ -111,7 +113,7 @@ def test_batch_statistics_are_at_rest(dropped, blobs):
 
 
 def test_rate_zero_is_the_network(blobs):
-    """DO-2, by masks that keep everything: a rate of 1e-9 never drops and scales by one."""
+    """By masks that keep everything: a rate of 1e-9 never drops and scales by one."""
     layers = (Dense(8), Activation("relu"), Dropout(1e-9), Dense(3))
     problem = cx.Problem(Sequential(layers), cx.Categorical())
     for rate in (None, 0.0):
@@ -189,7 +191,7 @@ def normalised(blobs, **options):
 
 
 def test_all_rows_leave_no_spread(blobs):
-    """MB-1."""
+    """With all rows in each minibatch there is no variance."""
     posterior = normalised(blobs, samples=4, rows=60)
     each = np.asarray(posterior.predict(blobs[0]).log_probs)
     np.testing.assert_allclose(each, np.repeat(each[:1], 4, axis=0), atol=1e-5)
@@ -201,9 +203,8 @@ def test_all_rows_leave_no_spread(blobs):
     np.testing.assert_allclose(state["variance"][0], features.var(0), rtol=1e-4)
 
 
-@pytest.mark.slow
 def test_the_spread_falls_with_the_batch(blobs):
-    """MB-3: the variance of drawn means is (1/b)(1 - (b - 1)/(N - 1)) times the rows' variance."""
+    """The variance of drawn means is (1/b)(1 - (b - 1)/(N - 1)) times the rows' variance."""
     for size in (5, 20):
         posterior = normalised(blobs, samples=400, rows=size)
         params = jax.tree.map(lambda leaf: np.asarray(leaf[0]), posterior.variables.params)
@@ -214,7 +215,7 @@ def test_the_spread_falls_with_the_batch(blobs):
 
 
 def test_several_posteriors_do_not_know_each_other(blobs):
-    """MB-2, R8: a list of layers that records share would hand the first one's members on."""
+    """A list of layers that records share would hand the first one's members on."""
     first, second = (normalised(blobs, samples=2, rows=10) for _ in range(2))
     for a, b in zip(
         jax.tree.leaves(first.variables), jax.tree.leaves(second.variables), strict=True
@@ -224,7 +225,7 @@ def test_several_posteriors_do_not_know_each_other(blobs):
 
 
 def test_pictures(blobs):
-    """MB-4: statistics of convolutions; a later fit changes nothing."""
+    """Statistics of convolutions; a later fit changes nothing."""
     rng = np.random.default_rng(0)
     x, y = rng.normal(size=(24, 8, 8, 1)).astype(np.float32), np.arange(24) % 2
     network = Sequential((Conv(4), BatchNorm(), Activation("relu"), Flatten(), Dense(2)))

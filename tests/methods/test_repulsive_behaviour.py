@@ -7,13 +7,15 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from credax.methods.repulsive.forces import (
+from credax.methods.repulsive.kernels import (
     GradientKernel,
     cosine_penalty,
     gradient_diversity,
-    gradient_force,
+    gradient_repulsion,
 )
 from credax.methods.repulsive.lengthscale import Factored
+
+pytestmark = pytest.mark.slow
 
 
 def draws(members=4, batch=3, inputs=5, seed=0):
@@ -22,9 +24,9 @@ def draws(members=4, batch=3, inputs=5, seed=0):
 
 @partial(jax.jit, static_argnames="bandwidth")
 def repel(g, metric, bandwidth):
-    """f = Wx repelled and nothing else: its input gradients follow the force."""
+    """f = Wx repelled and nothing else: its input gradients follow the repulsion."""
     kernel = GradientKernel(bandwidth)
-    move = lambda _, g: g - 0.02 * gradient_force(g, metric, kernel).force  # noqa: E731
+    move = lambda _, g: g - 0.02 * gradient_repulsion(g, metric, kernel).cotangent  # noqa: E731
     g = jax.lax.fori_loop(0, 4000, move, g)
     return g / jnp.linalg.norm(g, axis=-1, keepdims=True)
 
@@ -55,11 +57,11 @@ def test_one_step_repels_at_the_old_bandwidth(float64):
         s = g / jnp.linalg.norm(g, axis=-1, keepdims=True)
         d2 = jnp.square(s[:, None] - s[None]).sum(-1)
         old = GradientKernel(bandwidth=(jnp.median(d2, 0) / jnp.log(len(g)))[None])
-        before = gradient_force(g, None, old)
-        moved = g - 1e-3 * before.force
+        before = gradient_repulsion(g, None, old)
+        moved = g - 1e-3 * before.cotangent
         t = moved / jnp.linalg.norm(moved, axis=-1, keepdims=True)
         further = jnp.square(t[:, None] - t[None]).sum(-1).mean() - d2.mean()
-        return gradient_force(moved, None, old).repulsion - before.repulsion, further
+        return gradient_repulsion(moved, None, old).repulsion - before.repulsion, further
 
     change, further = jax.vmap(one)(jnp.asarray(draws(20 * 5, 6, 4)).reshape(20, 5, 6, 4))
     assert ((np.asarray(change) < 0) & (np.asarray(further) > 0)).sum() >= 19
@@ -79,26 +81,26 @@ def test_padding_rows_are_not_there(float64, kernel):
     g = draws(batch=5)
     weight = jnp.array([1.0, 1.0, 0.0, 1.0, 0.0])
     real = np.asarray(weight) > 0
-    force = jax.jit(lambda g, w: gradient_force(g, None, kernel, weight=w))
-    padded, smaller = force(g, weight), force(g[:, real], jnp.ones(3))
-    np.testing.assert_allclose(np.asarray(padded.force)[:, real], smaller.force, atol=1e-12)
-    assert not np.asarray(padded.force)[:, ~real].any()
+    cotangent = jax.jit(lambda g, w: gradient_repulsion(g, None, kernel, weight=w))
+    padded, smaller = cotangent(g, weight), cotangent(g[:, real], jnp.ones(3))
+    np.testing.assert_allclose(np.asarray(padded.cotangent)[:, real], smaller.cotangent, atol=1e-12)
+    assert not np.asarray(padded.cotangent)[:, ~real].any()
     np.testing.assert_allclose(padded.repulsion, smaller.repulsion, rtol=1e-10)
     np.testing.assert_allclose(padded.kernel, smaller.kernel, atol=1e-12)
-    pushed, penalty = cosine_penalty(g, weight=weight)
+    repelled, penalty = cosine_penalty(g, weight=weight)
     fewer, less = cosine_penalty(g[:, real])
-    np.testing.assert_allclose(np.asarray(pushed)[:, real], fewer, atol=1e-12)
+    np.testing.assert_allclose(np.asarray(repelled)[:, real], fewer, atol=1e-12)
     np.testing.assert_allclose(penalty, less, rtol=1e-12)
-    assert not np.asarray(pushed)[:, ~real].any()
+    assert not np.asarray(repelled)[:, ~real].any()
 
 
 @pytest.mark.parametrize("pooling", ["mean_of_log", "log_of_mean"])
 def test_only_mean_of_log_can_be_accumulated_over_micro_batches(float64, pooling):
     g, kernel = draws(batch=6), GradientKernel(pooling=pooling)
-    force = jax.jit(lambda g: gradient_force(g, None, kernel).force)
-    whole = np.asarray(force(g))
+    cotangent = jax.jit(lambda g: gradient_repulsion(g, None, kernel).cotangent)
+    whole = np.asarray(cotangent(g))
     # A factor 1/B and an average over rows: half of the batch counts a quarter.
-    parts = np.concatenate([force(g[:, :3]), force(g[:, 3:])], axis=1) / 4
+    parts = np.concatenate([cotangent(g[:, :3]), cotangent(g[:, 3:])], axis=1) / 4
     error = np.abs(whole - parts).max() / np.abs(whole).max()
     assert error < 1e-10 if pooling == "mean_of_log" else error > 1e-3
 
@@ -114,27 +116,27 @@ def test_blob_with_mean_of_log_is_its_whole_gradient(float64):
         now = jnp.square(s[:, None] - s[None]).sum(-1)
         return jnp.log(jnp.exp(-now / h).sum(1)).mean(-1).sum() / 3
 
-    result = jax.jit(lambda g: gradient_force(g, None, kernel))(g)
+    result = jax.jit(lambda g: gradient_repulsion(g, None, kernel))(g)
     np.testing.assert_allclose(result.repulsion, value(g), rtol=1e-12)
-    np.testing.assert_allclose(result.force, jax.jit(jax.grad(value))(g), atol=1e-12)
+    np.testing.assert_allclose(result.cotangent, jax.jit(jax.grad(value))(g), atol=1e-12)
 
 
 def test_a_gradient_that_vanished_is_finite_without_any_eps(float64):
     g = draws()
     g[2, 1] = 0.0
-    result = jax.jit(lambda g: gradient_force(g, None, GradientKernel(eps=0.0)))(g)
-    assert np.isfinite(result.force).all()
-    assert not np.asarray(result.force)[2, 1].any()
-    floored = gradient_force(g, None, GradientKernel(eps=1e-24)).floored
+    result = jax.jit(lambda g: gradient_repulsion(g, None, GradientKernel(eps=0.0)))(g)
+    assert np.isfinite(result.cotangent).all()
+    assert not np.asarray(result.cotangent)[2, 1].any()
+    floored = gradient_repulsion(g, None, GradientKernel(eps=1e-24)).floored
     np.testing.assert_allclose(floored, 1 / 12)
 
 
 def test_members_that_coincide_are_left_alone_in_single_precision():
-    """Rounding over a vanishing bandwidth must not become a force."""
+    """Rounding over a vanishing bandwidth must not become a repulsion."""
     g = np.repeat(draws(1, 8, 50).astype(np.float32), 7, axis=0)
-    result = jax.jit(lambda g: gradient_force(g))(g)
+    result = jax.jit(lambda g: gradient_repulsion(g))(g)
     np.testing.assert_allclose(8 * result.repulsion, 7 * np.log(7), rtol=1e-5)
-    assert np.abs(result.force).max() < 1e-2
+    assert np.abs(result.cotangent).max() < 1e-2
 
 
 def test_diversity_is_per_member_and_over_the_living(float64):

@@ -1,4 +1,4 @@
-"""The step of repulsive ensembles: over devices, in turns, with dead members, at what cost."""
+"""The step of repulsive ensembles: over devices, in turns, with diverged members, at what cost."""
 
 import dataclasses
 import re
@@ -11,14 +11,16 @@ from repulsive_cases import batch_of, dynamics_of, gradient, largest_scaled, sta
 
 import credax as cx
 from credax.data import Split
-from credax.methods.repulsive.forces import gradient_force
-from credax.methods.repulsive.lengthscale import Dense, Factored
-from credax.methods.repulsive.spaces import InputGradients
+from credax.methods.repulsive.embeddings import InputGradients
+from credax.methods.repulsive.kernels import gradient_repulsion
+from credax.methods.repulsive.lengthscale import DenseMetric, Factored
 from credax.problem import Batch
 from credax.training.engine import build_program
 from credax.training.loop import MemberDiverged
 from credax.training.members import Map, Shard, Unroll, Vmap
 from credax.training.program import Rows, advance, initialise
+
+pytestmark = pytest.mark.slow
 
 CLASSES = 3
 PROBLEM = cx.Problem(cx.networks.MLP((6,), CLASSES, "tanh"), cx.Categorical(), weight_decay=1e-2)
@@ -57,12 +59,12 @@ COLLECTIVE = re.compile(r"= (\S+) (all-gather|all-reduce|all-to-all|collective-p
 
 
 def collectives(members, data, gradients, metric):
-    """How many numbers each exchange between devices carries when the force is partitioned."""
+    """How many numbers each exchange between devices carries when the repulsion is partitioned."""
     mesh = jax.make_mesh((members, data), ("members", "data"))
     spec = jax.sharding.PartitionSpec("members", "data")
     sharding = jax.sharding.NamedSharding(mesh, spec)
-    force = lambda g, m: gradient_force(g, m).force  # noqa: E731
-    compiled = jax.jit(force, in_shardings=(sharding, None), out_shardings=sharding)
+    cotangent = lambda g, m: gradient_repulsion(g, m).cotangent  # noqa: E731
+    compiled = jax.jit(cotangent, in_shardings=(sharding, None), out_shardings=sharding)
     text = compiled.lower(gradients, metric).compile().as_text()
     sizes = []
     for shape, name in COLLECTIVE.findall(text):
@@ -211,16 +213,16 @@ def test_force_ratio_and_scales_are_reported(float64):
     none = dynamics_of(cx.FoRDE(3, repulsion_scale=0.0), PROBLEM, x, y)
     decay = jax.tree.map(lambda leaf: 1e-2 * leaf, state.descent.variables.params)
     drive = jax.tree.map(np.subtract, gradient(none, state, batch), decay)
-    push = jax.tree.map(lambda a, b, c: a - b - c, gradient(half, state, batch), drive, decay)
+    update = jax.tree.map(lambda a, b, c: a - b - c, gradient(half, state, batch), drive, decay)
 
     def norm(tree):
         return np.sqrt(sum(np.square(a).reshape(3, -1).sum(1) for a in jax.tree.leaves(tree)))
 
-    np.testing.assert_allclose(info["force_ratio"], norm(push) / norm(drive), rtol=1e-8)
+    np.testing.assert_allclose(info["force_ratio"], norm(update) / norm(drive), rtol=1e-8)
     np.testing.assert_allclose(info["repulsion_scale"], 1.5)
     assert int(info["alive"]) == 3
     assert info["gradient_cosine"].shape == info["gradient_distance"].shape == (3,)
-    # Between two pushes the last measurements stand.
+    # Between two updates the last measurements stand.
     later, info = step(half, step(half, state, batch)[0], batch)
     np.testing.assert_allclose(info["force_ratio"], later.measured["force_ratio"])
     assert float(info["repulsion_scale"]) == 0
@@ -266,8 +268,8 @@ def test_metrics_travel_as_arguments():
     problem = cx.Problem(cx.networks.MLP((2,), CLASSES), cx.Categorical())
     training = cx.Training(epochs=1, batch_size=8)
     dynamics = cx.FoRDE(2).dynamics(problem, split, training)
-    assert isinstance(dynamics.force.metric, Dense)
-    assert dynamics.force.metric.matrix.nbytes > 1.5e6
+    assert isinstance(dynamics.repulsion.metric, DenseMetric)
+    assert dynamics.repulsion.metric.matrix.nbytes > 1.5e6
     program = build_program(problem, dynamics, training, split, jax.random.key(0))
     data = Rows(jnp.asarray(split.x), jnp.asarray(split.y))
     carry = initialise(program, Rows(split.x[:1], split.y[:1]))
@@ -301,7 +303,7 @@ def test_compiled_work_is_the_formula(rank):
             embedding = space.embed(problem, Vmap(), variables._replace(params=params), data, keys)
             nll = lambda out: problem.negative_log_likelihood(out, data)  # noqa: E731
             towards = jax.vmap(jax.grad(nll))(embedding.outputs)
-            return embedding.pullback(towards, gradient_force(embedding.z, metric).force)
+            return embedding.pullback(towards, gradient_repulsion(embedding.z, metric).cotangent)
 
         return flops(run, variables.params, metric)
 

@@ -8,10 +8,12 @@ import pytest
 from repulsive_cases import batch_of, dynamics_of, gradient, largest_scaled, start
 
 import credax as cx
-from credax.methods.repulsive.spaces import InputGradients, chosen_output
+from credax.methods.repulsive.embeddings import InputGradients, chosen_output
 from credax.network import Variables
 from credax.networks import Activation, AvgPool, Conv, Dense, Flatten, Sequential
 from credax.training.members import Map, Unroll, Vmap
+
+pytestmark = pytest.mark.slow
 
 MEMBERS, BATCH, INPUTS, HIDDEN, CLASSES = 3, 4, 5, 7, 3
 SLOPES = {
@@ -90,7 +92,7 @@ def test_whole_gradient_is_that_of_loss_and_frozen_repulsion(float64, activation
 
 
 def layer_formula(params, batch, v, activation):
-    """Section 5.1 of the specification: tangents forward, the one-hot signal back, in numpy."""
+    """The pullback by hand: tangents forward, the one-hot signal back, in numpy."""
     act, slope = SLOPES[activation]
     curve = {"tanh": lambda z: -2 * np.tanh(z) * (1 - np.tanh(z) ** 2), "relu": np.zeros_like}
     found = {n: {k: np.zeros_like(a) for k, a in params[n].items()} for n in params}
@@ -124,7 +126,7 @@ def pulled(space, problem, strategy, variables, batch, keys, out, v):
 
 
 def pull(space, network, batch, params=None, strategy=None, out=None, seed=0, state=None):
-    """What the space pulls back of a random force, with its ``z``."""
+    """What the space pulls back of a random repulsion, with its ``z``."""
     problem = cx.Problem(network, cx.Categorical())
     keys = jax.random.split(jax.random.key(seed), MEMBERS)
     variables = jax.jit(jax.vmap(lambda key: problem.init(key, batch.x)))(keys)
@@ -176,7 +178,13 @@ def test_members_in_turn_give_the_same_pullback(float64):
 
 NATIVE, OWN = (
     Sequential(
-        (Conv(3, implementation=how), Activation("relu"), AvgPool(2), Flatten(), Dense(CLASSES))
+        (
+            Conv(3, implementation=how),
+            Activation("relu"),
+            AvgPool(2),
+            Flatten(),
+            Dense(CLASSES),
+        )
     )
     for how in ("native", "auto")
 )
@@ -186,12 +194,12 @@ NORMED = cx.networks.MLP((HIDDEN,), CLASSES, "tanh", norm="batch")
 def reverse_over_reverse(network, variables, batch, v, train):
     """The plain route: differentiate ``Σ v . g`` by the parameters, member by member."""
 
-    def inner(params, state, force):
+    def inner(params, state, cotangent):
         def logit(x):
             outputs, _ = network.apply(Variables(params, state), x, train=train)
             return jnp.take_along_axis(outputs, batch.y[:, None], 1).sum()
 
-        return jnp.sum(force * jax.grad(logit)(batch.x).reshape(force.shape))
+        return jnp.sum(cotangent * jax.grad(logit)(batch.x).reshape(cotangent.shape))
 
     return jax.jit(jax.vmap(jax.grad(inner)))(variables.params, variables.state, v)
 

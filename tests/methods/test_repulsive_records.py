@@ -13,10 +13,12 @@ import credax as cx
 from credax.data import Split
 from credax.data.pca import principal_components
 from credax.errors import InputError
-from credax.methods.repulsive.lengthscale import Dense, Factored, Identity
+from credax.methods.repulsive.lengthscale import DenseMetric, Factored, Identity
 from credax.methods.repulsive.weight_wgd import Annealing
 from credax.network import Variables
 from credax.training.describe import describe_method
+
+pytestmark = pytest.mark.slow
 
 PROBLEM = cx.Problem(cx.networks.MLP((), 3), cx.Categorical())
 
@@ -94,7 +96,7 @@ def test_detached_statistics_need_credax_batch_norm():
         dynamics_of(cx.FoRDE(2, statistics="detached"), problem, *rows())
     for network in (cx.networks.MLP((5,), 3, norm="batch"), cx.networks.MLP((5,), 3)):
         own = cx.Problem(network, cx.Categorical())
-        assert dynamics_of(cx.FoRDE(2, statistics="detached"), own, *rows()).replicas == 2
+        assert dynamics_of(cx.FoRDE(2, statistics="detached"), own, *rows()).replicas.count == 2
 
 
 def test_components_of_other_inputs_are_refused(tmp_path):
@@ -135,7 +137,7 @@ def test_lengthscales_choose_the_metric(tmp_path):
     assert isinstance(metric(lengthscale=0), Identity)
     assert isinstance(metric(rank=2), Factored)
     whole, stored = metric(), metric(pca=str(tmp_path / "pca.npz"))
-    assert isinstance(whole, Dense)
+    assert isinstance(whole, DenseMetric)
     np.testing.assert_allclose(whole.matrix, stored.matrix, atol=1e-5)
     np.testing.assert_allclose(whole.matrix, metric(lengthscale=1.0).matrix, atol=1e-6)
     np.testing.assert_allclose(
@@ -143,7 +145,7 @@ def test_lengthscales_choose_the_metric(tmp_path):
         whole.matrix * 4 / np.trace(whole.matrix),
         atol=1e-5,
     )
-    own = Dense(jnp.eye(4))
+    own = DenseMetric(jnp.eye(4))
     assert metric(lengthscale=own) is own
 
 
@@ -246,10 +248,10 @@ def test_annealing_multiplies_loss_and_prior(float64):
     none = dynamics_of(cx.WeightWGD(3, repulsion_scale=0.0), problem, x, y)
     state = start(plain, x)
     drive = gradient(none, state, batch)
-    push = jax.tree.map(np.subtract, gradient(plain, state, batch), drive)
+    update = jax.tree.map(np.subtract, gradient(plain, state, batch), drive)
     for time, factor in ((0, 0.0), (1, 0.5), (2, 1.0)):
         now = start(dynamics, x)._replace(step=jnp.full(3, time, jnp.int32))
-        expected = jax.tree.map(lambda p, d, f=factor: p + f * d, push, drive)
+        expected = jax.tree.map(lambda p, d, f=factor: p + f * d, update, drive)
         assert largest_scaled(expected, gradient(dynamics, now, batch)) < 1e-12
 
 

@@ -1,4 +1,4 @@
-"""The forces between whole vectors as samplers, on targets whose answer is known (float64)."""
+"""The repulsion between whole vectors as samplers, on targets whose answer is known (float64)."""
 
 from functools import partial
 
@@ -7,7 +7,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from credax.methods.repulsive import forces
+from credax.methods.repulsive import kernels
+
+pytestmark = pytest.mark.slow
 
 MEAN = np.array([-0.68, 0.80])
 COVARIANCE = np.array([[1.1, 0.8], [0.8, 3.35]])
@@ -28,17 +30,17 @@ def flow(x, score, estimator, bandwidth, rate, steps, beta=1.0):
     alive = jnp.ones(len(x), bool)
 
     def move(_, x):
-        gram = forces.gram_of(x)
-        d2 = forces.distances_from_gram(gram)
+        gram = kernels.gram_of(x)
+        d2 = kernels.distances_from_gram(gram)
         if estimator == "linear":
-            scores, matrix = forces.stein_linear(gram, alive)
+            scores, matrix = kernels.stein_linear(gram, alive)
             return x + rate * (scores @ score(x) + matrix @ x)
-        h = forces.spectral_bandwidth(d2, alive) if bandwidth == "spectral" else bandwidth
-        kernel = forces.kernel_of(d2, h, alive, x.shape[-1])
+        h = kernels.spectral_bandwidth(d2, alive) if bandwidth == "spectral" else bandwidth
+        kernel = kernels.kernel_of(d2, h, alive, x.shape[-1])
         if estimator == "stein":
-            scores, matrix = forces.stein(kernel)
+            scores, matrix = kernels.stein(kernel)
             return x + rate * (scores @ score(x) + matrix @ x)
-        return x + rate * (score(x) + beta * (forces.ESTIMATORS[estimator](kernel) @ x))
+        return x + rate * (score(x) + beta * (kernels.ESTIMATORS[estimator](kernel) @ x))
 
     return jax.lax.fori_loop(0, steps, move, x)
 
@@ -101,15 +103,15 @@ def test_more_members_come_nearer_to_the_mean_field_value(float64):
     assert 0 < limit - variance < 0.769 - 0.712
 
 
-def test_the_spectral_score_of_the_oracle(float64):
-    """O-SSGE: five points, width 1.35 (not 1.0), scores for one, two and three eigenfunctions."""
+def test_the_spectral_score_of_five_points(float64):
+    """Five points, width 1.35 (not 1.0), scores for one, two and three eigenfunctions."""
     x = np.array([-1.5, -0.5, 0.0, 0.7, 1.6])[:, None]
     points = np.array([-1.0, 0.0, 1.0])[:, None]
     d2 = np.square(x - x.T)
-    h = forces.spectral_bandwidth(jnp.asarray(d2), jnp.ones(5, bool))
+    h = kernels.spectral_bandwidth(jnp.asarray(d2), jnp.ones(5, bool))
     np.testing.assert_allclose(np.sqrt(h / 2), 1.35, atol=1e-9)
     inner, across = np.exp(-d2 / h), np.exp(-np.square(points - x.T) / h)
-    score = jax.jit(forces.spectral_score, static_argnames=("ridge", "keep"))
+    score = jax.jit(kernels.spectral_score, static_argnames=("ridge", "keep"))
     values = [3.37848474, 1.21273318, 0.36348626, 0.04400950, 0.00128632]
     np.testing.assert_allclose(np.linalg.eigvalsh(inner)[::-1], values, atol=1e-8)
     expected = {
@@ -127,9 +129,9 @@ def test_spectral_scores_of_gaussian_samples(float64):
 
     @partial(jax.jit, static_argnames="keep")
     def repulsion(x, keep):
-        d2, alive = forces.distances_from_gram(forces.gram_of(x)), jnp.ones(200, bool)
-        kernel = forces.kernel_of(d2, forces.spectral_bandwidth(d2, alive), alive)
-        return forces.spectral_stein(kernel, keep=keep) @ x
+        d2, alive = kernels.distances_from_gram(kernels.gram_of(x)), jnp.ones(200, bool)
+        kernel = kernels.kernel_of(d2, kernels.spectral_bandwidth(d2, alive), alive)
+        return kernels.spectral_stein(kernel, keep=keep) @ x
 
     errors = {0.95: [], None: []}
     for seed in range(5):
@@ -173,8 +175,8 @@ def test_stein_direction_is_its_definition(float64):
     """``(1/M) Σ_j [K_ij score_j + ∇_j K_ji]``, the gradient by automatic differentiation."""
     x = wide_start(6, 3)
     h, alive = 1.7, jnp.ones(6, bool)
-    kernel = forces.kernel_of(forces.distances_from_gram(forces.gram_of(x)), h, alive)
-    scores, matrix = forces.stein(kernel)
+    kernel = kernels.kernel_of(kernels.distances_from_gram(kernels.gram_of(x)), h, alive)
+    scores, matrix = kernels.stein(kernel)
     found = scores @ standard_score(x) + matrix @ x
     k = lambda a, b: jnp.exp(-jnp.sum(jnp.square(a - b)) / h)  # noqa: E731
     pairs = jax.vmap(jax.vmap(jax.grad(k, argnums=0), (0, None)), (None, 0))(x, x)
@@ -192,8 +194,8 @@ def test_dead_members_are_not_there(float64, estimator):
     @jax.jit
     def repulsion(x, alive):
         x = jnp.where(alive[:, None], x, 0.0)
-        d2 = forces.distances_from_gram(forces.gram_of(x))
-        return forces.ESTIMATORS[estimator](forces.kernel_of(d2, "median", alive)) @ x
+        d2 = kernels.distances_from_gram(kernels.gram_of(x))
+        return kernels.ESTIMATORS[estimator](kernels.kernel_of(d2, "median", alive)) @ x
 
     found = np.asarray(repulsion(x, jnp.asarray(alive)))
     np.testing.assert_allclose(found[alive], repulsion(few, jnp.ones(4, bool)), atol=1e-10)
@@ -215,8 +217,8 @@ def test_heat_residual_is_the_heat_equation(float64):
         drift = jax.vmap(lambda p: jax.grad(lambda u: jnp.log(density(u, x)))(p))(x)
         spread = jax.vmap(lambda p: jnp.trace(jax.hessian(density)(p, x)))(x)
         carried = jax.vmap(lambda p: jnp.sum(jax.grad(density, 1)(p, x) * drift))(x)
-        d2 = forces.distances_from_gram(forces.gram_of(x))
-        return spread + carried, forces.heat_residual(d2, jnp.asarray(h), jnp.ones(5, bool), 2)
+        d2 = kernels.distances_from_gram(kernels.gram_of(x))
+        return spread + carried, kernels.heat_residual(d2, jnp.asarray(h), jnp.ones(5, bool), 2)
 
     exact, found = both(x)
     np.testing.assert_allclose(found, 0.5 * h * exact, atol=1e-10)
@@ -224,12 +226,12 @@ def test_heat_residual_is_the_heat_equation(float64):
 
 def test_heat_bandwidth_scales_with_the_members_and_ignores_the_dead(float64):
     x = wide_start(30, 2)
-    d2 = forces.distances_from_gram(forces.gram_of(x))
-    heat = jax.jit(lambda d2, alive: forces.heat_bandwidth(d2, alive, 2))
+    d2 = kernels.distances_from_gram(kernels.gram_of(x))
+    heat = jax.jit(lambda d2, alive: kernels.heat_bandwidth(d2, alive, 2))
     everyone = jnp.ones(30, bool)
     np.testing.assert_allclose(heat(100 * d2, everyone), 100 * heat(d2, everyone), rtol=1e-9)
     alive = np.arange(30) < 25
-    fewer = jax.jit(lambda d2: forces.heat_bandwidth(d2, jnp.ones(25, bool), 2))
+    fewer = jax.jit(lambda d2: kernels.heat_bandwidth(d2, jnp.ones(25, bool), 2))
     found = heat(jnp.where(alive[:, None] & alive[None], d2, 0.0), jnp.asarray(alive))
     np.testing.assert_allclose(found, fewer(d2[:25, :25]), rtol=1e-9)
 
@@ -249,7 +251,7 @@ def test_heat_bandwidth_in_many_dimensions_stays_inside_its_grid(float64):
 
     @jax.jit
     def ratio(x):
-        d2, alive = forces.distances_from_gram(forces.gram_of(x)), jnp.ones(10, bool)
-        return forces.heat_bandwidth(d2, alive, 2000) / forces.median_bandwidth(d2, alive, False)
+        d2, alive = kernels.distances_from_gram(kernels.gram_of(x)), jnp.ones(10, bool)
+        return kernels.heat_bandwidth(d2, alive, 2000) / kernels.median_bandwidth(d2, alive, False)
 
     assert 0.3 < ratio(wide_start(10, 2000)) < 3

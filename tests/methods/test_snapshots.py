@@ -9,6 +9,8 @@ from credax.data import Split
 from credax.errors import InputError
 from credax.training.schedule import cyclic_cosine, cyclic_linear, learning_rate_at, triangular
 
+pytestmark = pytest.mark.slow
+
 PROBLEM = cx.Problem(cx.networks.MLP((4,), outputs=3), cx.Categorical(), weight_decay=1e-3)
 TRAINING = cx.Training(epochs=6, batch_size=20)
 
@@ -24,7 +26,7 @@ def flat(posterior):
 
 
 def test_rates_by_hand():
-    """O-SCHED, and a triangle of four steps."""
+    """Cosine cycles, and a triangle of four steps."""
     linear = cyclic_linear(10, 2, (0.05, 0.001))
     assert [round(float(linear(k)), 6) for k in range(6)] == [
         0.0402, 0.0304, 0.0206, 0.0108, 0.001, 0.0402,
@@ -45,7 +47,7 @@ def test_rates_by_hand():
 
 @pytest.mark.parametrize(("steps", "members"), [(10, 3), (300, 5), (301, 6), (14, 7)])
 def test_number_and_times_of_snapshots(steps, members):
-    """SE-2, R20: exactly as many as asked for, each at the last step of its cycle."""
+    """Exactly as many as asked for, each at the last step of its cycle."""
     taken = cx.SnapshotEnsemble(members=members).captures(steps)
     assert len(taken) == members
     assert taken[-1] == steps
@@ -57,18 +59,18 @@ def test_number_and_times_of_snapshots(steps, members):
 
 
 def test_snapshots_are_the_networks_of_shorter_runs(blobs):
-    """SE-3: the last is the plain training's end; all differ."""
+    """The last is the plain training's end; all differ."""
     posterior = run(cx.SnapshotEnsemble(members=3), blobs)
     cyclic = TRAINING.replace(schedule="cyclic-cosine", cycles=3)
     single = run(cx.Single(), blobs, training=cyclic)
     np.testing.assert_allclose(flat(posterior)[2], flat(single)[0], rtol=1e-5, atol=1e-6)
     assert len(np.unique(flat(posterior), axis=0)) == 3
     one = run(cx.SnapshotEnsemble(members=1), blobs).predict(blobs[0])
-    np.testing.assert_allclose(one.epistemic, 0, atol=1e-6)  # SE-4
+    np.testing.assert_allclose(one.epistemic, 0, atol=1e-6)  # one network
 
 
 def test_the_last_checkpoints_are_the_last_epochs(blobs):
-    """CE-2: members are the ends of epochs 5 and 6, in order, also when the ring has turned."""
+    """Members are the ends of epochs 5 and 6, in order, also when the ring has turned."""
     posterior = run(cx.CheckpointEnsemble(members=2), blobs, training=TRAINING.replace(epochs=5))
     constant = TRAINING.replace(schedule="constant")
     posterior = run(cx.CheckpointEnsemble(members=4), blobs, training=constant)
@@ -78,7 +80,7 @@ def test_the_last_checkpoints_are_the_last_epochs(blobs):
 
 
 def test_the_best_checkpoint_is_early_stopping(blobs):
-    """CE-1, and the best two hold it."""
+    """The best one is early stopping's, and the best two hold it."""
     held = Split(blobs[0][::3] + 1.0, blobs[1][::3])
     training = TRAINING.replace(learning_rate=1.0, epochs=8)
     stopped = run(cx.Single(), blobs, validation=held, training=training.replace(keep_best=True))

@@ -1,4 +1,4 @@
-"""SGLD, SGHMC and cyclical SG-MCMC: laws with closed forms, and the optimiser at temperature 0."""
+"""SGLD, SGHMC and cyclical SG-MCMC: Gaussian posteriors in closed form, and temperature 0."""
 
 import warnings
 
@@ -15,7 +15,17 @@ from credax.methods.sampling.chains import effective_sample_size, split_rhat
 from credax.methods.sampling.stochastic import TargetChanged, spread_captures
 from credax.problem import Batch
 from credax.training import Descent
-from credax.training.langevin import Langevin, stationary_variance
+from credax.training.langevin import Langevin
+
+pytestmark = pytest.mark.slow
+
+
+def stationary_variance(
+    precision: float, step: float, temperature: float = 1.0, friction: float = 1.0
+) -> float:
+    """The sampler's variance on a Gaussian: ``T / (A (1 - h A / (2 (2 - a))))``, h = rate / N."""
+    bias = 1 - step * precision / (2 * (2 - friction))
+    return temperature / (precision * bias) if bias > 0 else np.inf
 
 
 def parabola(num_data, gradient_noise=0.0):
@@ -44,7 +54,7 @@ def simulate(problem, num_data, step, chains=40_000, steps=300, key=0, **options
     batch = Batch(jnp.zeros((1, 1)), jnp.zeros(1), jnp.ones(1))
 
     def chain(key):
-        first = dynamics.init(key, jnp.zeros((1, 1)))
+        first = dynamics.init(key, problem.init(key, jnp.zeros((1, 1))))
 
         def one(state, t):
             return dynamics.step(jax.random.fold_in(key, t), state, batch)[0], None
@@ -62,7 +72,7 @@ def assert_variance(samples, exact):
 @pytest.mark.parametrize("num_data", [100, 10_000, 60_000])
 @pytest.mark.parametrize(("step", "friction"), [(0.1, 0.1), (0.1, 1.0)])
 def test_variance_on_a_gaussian(num_data, step, friction):
-    """SG-1, SG-6, R3: O-SGMCMC, the same for every number of rows; not the limit 1/2."""
+    """The variance on a Gaussian, the same for every number of rows; not the limit 1/2."""
     samples = simulate(parabola(num_data), num_data, step, friction=friction)
     exact = {0.1: 19 / 36, 1.0: 5 / 9}[friction]
     assert stationary_variance(2.0, step, friction=friction) == pytest.approx(exact, abs=1e-12)
@@ -71,17 +81,17 @@ def test_variance_on_a_gaussian(num_data, step, friction):
 
 
 def test_a_smaller_step_has_less_bias():
-    """O-SGMCMC: h = .01 and friction .1 give 95/189, a bias below the Monte Carlo error."""
+    """A step of .01 and friction .1 give 95/189, a bias below the Monte Carlo error."""
     assert stationary_variance(2.0, 0.01, friction=0.1) == pytest.approx(95 / 189, abs=1e-12)
     assert_variance(simulate(parabola(100), 100, 0.01, friction=0.1), 95 / 189)
 
 
 def test_a_noise_that_forgets_the_rows_is_rejected():
-    """R3 tried: noise .01 sqrt(2 r) without N has temperature N 1e-4: 1 only for 10 000 rows."""
+    """Without N: noise .01 sqrt(2 r) without N has temperature N 1e-4: 1 only for 10 000 rows."""
     defective = simulate(parabola(100), 100, 0.1, friction=0.1, temperature=100 * 0.01**2)
     with pytest.raises(AssertionError):
         assert_variance(defective, 19 / 36)
-    # R23 tried: a temperature of 1/N on top is a law N times as narrow.
+    # A temperature of 1/N on top is a Gaussian N times as narrow.
     cold = simulate(parabola(100), 100, 0.1, friction=0.1, temperature=1 / 100)
     with pytest.raises(AssertionError):
         assert_variance(cold, 19 / 36)
@@ -94,7 +104,7 @@ def test_variance_is_proportional_to_temperature(temperature):
 
 
 def test_gradient_noise_adds_its_part():
-    """SG-2: (2 r T/N + r² C) / (1 - (1 - r A)²), A and C of the mean loss."""
+    """(2 r T/N + r² C) / (1 - (1 - r A)²), A and C of the mean loss."""
     num_data, rate, spread = 100, 10.0, 0.5
     samples = simulate(parabola(num_data, spread), num_data, rate / num_data)
     curvature, noise = 2 / num_data, 4 * spread**2 / num_data**2
@@ -107,7 +117,8 @@ def test_a_changing_rate_keeps_the_temperature():
     training = cx.Training(
         epochs=6, batch_size=1, learning_rate=10.0, schedule="cyclic-cosine", cycles=2
     )
-    dynamics = Langevin(Descent(parabola(100), training, 100), friction=0.3)
+    problem = parabola(100)
+    dynamics = Langevin(Descent(problem, training, 100), friction=0.3)
     batch = Batch(jnp.zeros((1, 1)), jnp.zeros(1), jnp.ones(1))
 
     def chain(key):
@@ -115,7 +126,9 @@ def test_a_changing_rate_keeps_the_temperature():
             state, _ = dynamics.step(jax.random.fold_in(key, t), state, batch)
             return state, state.variables.params["w"]
 
-        return jax.lax.scan(one, dynamics.init(key, jnp.zeros((1, 1))), jnp.arange(600))[1]
+        return jax.lax.scan(
+            one, dynamics.init(key, problem.init(key, jnp.zeros((1, 1)))), jnp.arange(600)
+        )[1]
 
     path = np.asarray(jax.jit(jax.vmap(chain))(jax.random.split(jax.random.key(1), 4000)))
     # Ten steps into the second cycle: a momentum kept in units of the gradient across the jump of
@@ -140,7 +153,7 @@ def test_a_changing_rate_keeps_the_temperature():
     ],
 )
 def test_temperature_zero_is_the_optimiser_bit_for_bit(blobs, method, training):
-    """SG-4: optax SGD, with momentum, with schedules."""
+    """Optax SGD, with momentum, with schedules."""
     problem = cx.Problem(cx.networks.MLP((8,), outputs=3), cx.Categorical(), weight_decay=1e-3)
     plain = cx.Training(epochs=4, batch_size=20)
     sampled = cx.fit(problem, method, Split(*blobs), key=5, training=plain, progress=False)
@@ -166,10 +179,9 @@ def linear_problem():
     return cx.Problem(line, cx.Gaussian(0.2), prior=cx.GaussianPrior(precision=1.0))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("friction", [1.0, 0.2])
 def test_linear_regression(friction):
-    """SG-5: O-BLR design B, mean and covariance within 4 standard errors of the biased law."""
+    """Linear regression: mean and covariance within 4 standard errors of the biased Gaussian."""
     chains, step = 4000, 5e-4
     training = cx.Training(epochs=2000, batch_size=5, learning_rate=5 * step)
     record = cx.SGLD if friction == 1 else cx.SGHMC
@@ -193,7 +205,7 @@ def test_preconditioned_steps_are_rmsprops_at_temperature_zero(blobs):
     problem, w, s = parabola(100), None, 0.0
     training = cx.Training(batch_size=1, learning_rate=0.1, momentum=0.0, schedule="constant")
     dynamics = Langevin(Descent(problem, training, 100), temperature=0.0, decay=0.99, eps=1e-5)
-    state = dynamics.init(jax.random.key(0), jnp.zeros((1, 1)))
+    state = dynamics.init(jax.random.key(0), problem.init(jax.random.key(0), jnp.zeros((1, 1))))
     batch = Batch(jnp.zeros((1, 1)), jnp.zeros(1), jnp.ones(1))
     w = float(state.variables.params["w"])
     for t in range(3):
@@ -204,9 +216,8 @@ def test_preconditioned_steps_are_rmsprops_at_temperature_zero(blobs):
         assert float(state.variables.params["w"]) == pytest.approx(w, rel=1e-5)
 
 
-@pytest.mark.slow
 def test_preconditioned_sampling_of_two_scales():
-    """A constant preconditioner (decay near 1, warm squares) leaves the law: variances 1/A."""
+    """A constant preconditioner (decay near 1, warm squares) leaves the Gaussian: variances 1/A."""
     num_data, precisions = 100, np.array([2.0, 50.0])
     line = cx.FunctionNetwork(lambda key, x: jax.random.normal(key, (2, 1)), lambda w, x: x @ w)
     rows = np.diag(np.sqrt(precisions)).astype(np.float32)
@@ -216,7 +227,7 @@ def test_preconditioned_sampling_of_two_scales():
     batch = Batch(jnp.asarray(rows), jnp.zeros(2), jnp.ones(2))
 
     def chain(key):
-        first = dynamics.init(key, jnp.zeros((1, 2)))
+        first = dynamics.init(key, problem.init(key, jnp.zeros((1, 2))))
         warm = jnp.asarray((precisions / num_data) ** 2 / precisions, jnp.float32)[:, None]
         first = first._replace(square=warm, steps=jnp.int32(1))
 
@@ -231,7 +242,7 @@ def test_preconditioned_sampling_of_two_scales():
 
 
 def test_samples_are_taken_after_their_steps():
-    """R4: a weight that counts steps, beside arrays that do not move, at temperature 0."""
+    """A weight that counts steps, beside arrays that do not move, at temperature 0."""
     start = {"count": jnp.zeros((1, 1)), "other": jnp.zeros(3), "third": jnp.zeros((2, 2))}
     network = cx.FunctionNetwork(
         lambda key, x: start, lambda p, x: p["count"] * jnp.ones((len(x), 1))
@@ -247,7 +258,7 @@ def test_samples_are_taken_after_their_steps():
 
 
 def test_burn_in_counts_steps():
-    """R4: the same number of steps whatever the number of arrays; equal intervals to the end."""
+    """The same number of steps whatever the number of arrays; equal intervals to the end."""
     assert spread_captures(5, 0.5, 100) == [60, 70, 80, 90, 100]
     assert min(spread_captures(3, 0.25, 101)) > 25
     split = Split(np.zeros((20, 2), np.float32), np.zeros(20, int))
@@ -260,7 +271,7 @@ def test_burn_in_counts_steps():
 
 
 def test_batch_statistics_and_augmentation_are_said(blobs):
-    """R23: what changes the target warns and is recorded."""
+    """What changes the target warns and is recorded."""
     network = cx.networks.MLP((4,), outputs=3, norm="batch")
     problem = cx.Problem(network, cx.Categorical())
     training = cx.Training(epochs=2, batch_size=20)

@@ -9,9 +9,11 @@ from scipy import stats
 import credax as cx
 from credax.data import Split
 from credax.errors import InputError
-from credax.laws import FullGaussian, LowRankGaussian
+from credax.gaussians import FullGaussian, LowRankGaussian
 from credax.methods.variational.variational import gaussian_kl
 from credax.problem import Batch
+
+pytestmark = pytest.mark.slow
 
 T = np.array([-1, -0.5, 0, 0.5, 1])
 Y = np.array([-0.9, -0.2, 0.1, 0.8, 1.1])
@@ -22,7 +24,7 @@ EVIDENCE_B, BEST_BOUND_B = -3.656955235, -4.718210314
 
 
 def linear(leaves=1):
-    """O-BLR; the two weights in one leaf or in two."""
+    """Conjugate linear regression; the two weights in one leaf or in two."""
     if leaves == 1:
         line = cx.FunctionNetwork(lambda key, x: jnp.zeros((2, 1)), lambda w, x: x @ w)
     else:
@@ -55,64 +57,60 @@ def optimum(method, epochs=3000, rate=0.03, problem=None, split=None):
 
 
 def law_of(posterior):
-    return jax.tree.map(lambda leaf: np.asarray(leaf[0]), posterior.law)
+    return jax.tree.map(lambda leaf: np.asarray(leaf[0]), posterior.gaussian)
 
 
-@pytest.mark.slow
 def test_full_covariance_is_exact_on_linear_regression(float64):
-    """VI-3: mean and covariance of the posterior; the bound is the evidence to 1e-6."""
+    """Mean and covariance of the posterior; the bound is the evidence to 1e-6."""
     method = cx.FullCovarianceVI(samples=1, divergence="path", initial_scale=0.1)
-    law = law_of(optimum(method, epochs=6000))
-    np.testing.assert_allclose(law.mean[:, 0], MEAN_B, atol=1e-5)
-    np.testing.assert_allclose(law.factor @ law.factor.T, COVARIANCE_B, atol=1e-6)
-    assert exact_bound(law) == pytest.approx(EVIDENCE_B, abs=1e-6)
+    gaussian = law_of(optimum(method, epochs=6000))
+    np.testing.assert_allclose(gaussian.mean[:, 0], MEAN_B, atol=1e-5)
+    np.testing.assert_allclose(gaussian.factor @ gaussian.factor.T, COVARIANCE_B, atol=1e-6)
+    assert exact_bound(gaussian) == pytest.approx(EVIDENCE_B, abs=1e-6)
 
 
-def exact_bound(law):
+def exact_bound(gaussian):
     """E_q log p(y|w) - KL(q || p) on design B in closed form."""
-    covariance = np.asarray(law.covariance())
-    mean = np.asarray(law.mean).reshape(-1)
+    covariance = np.asarray(gaussian.covariance())
+    mean = np.asarray(gaussian.mean).reshape(-1)
     gaps = np.sum((Y - DESIGN_B @ mean) ** 2) + np.trace(DESIGN_B @ covariance @ DESIGN_B.T)
     likelihood = -0.5 * (gaps / 0.04 + 5 * np.log(2 * np.pi * 0.04))
     kl = 0.5 * (np.trace(covariance) + mean @ mean - 2 - np.linalg.slogdet(covariance)[1])
     return likelihood - kl
 
 
-@pytest.mark.slow
 def test_mean_field_shrinks_as_known(float64):
-    """VI-3: variances 1/Λ_ii, 0.1197 of the truth, and a bound 1.061 nats below the evidence."""
-    copies = 500  # the same posterior from rows repeated with so much more noise: many draws a step
+    """Variances 1/Λ_ii, 0.1197 of the truth, and a bound 1.061 nats below the evidence."""
+    copies = 500  # the same posterior from rows repeated with so much more noise: draws per step
     line = cx.FunctionNetwork(lambda key, x: jnp.zeros((2, 1)), lambda w, x: x @ w)
     noisy = cx.Gaussian(0.2 * float(np.sqrt(copies)))
     problem = cx.Problem(line, noisy, prior=cx.GaussianPrior(precision=1.0))
     split = Split(np.tile(DESIGN_B, (copies, 1)), np.tile(Y, copies))
     method = cx.MeanFieldVI(samples=1, draws=copies, initial_scale=0.1)
-    law = law_of(optimum(method, 4000, 0.02, problem, split))
-    np.testing.assert_allclose(law.mean[:, 0], MEAN_B, atol=2e-3)
-    np.testing.assert_allclose(law.std[:, 0] ** 2, [0.007936508, 0.001774623], rtol=1e-2)
-    assert (law.std[:, 0] ** 2 / np.diag(COVARIANCE_B)) == pytest.approx(0.1197307, rel=1e-2)
-    assert exact_bound(law) == pytest.approx(BEST_BOUND_B, abs=1e-3)
+    gaussian = law_of(optimum(method, 4000, 0.02, problem, split))
+    np.testing.assert_allclose(gaussian.mean[:, 0], MEAN_B, atol=2e-3)
+    np.testing.assert_allclose(gaussian.std[:, 0] ** 2, [0.007936508, 0.001774623], rtol=1e-2)
+    assert (gaussian.std[:, 0] ** 2 / np.diag(COVARIANCE_B)) == pytest.approx(0.1197307, rel=1e-2)
+    assert exact_bound(gaussian) == pytest.approx(BEST_BOUND_B, abs=1e-3)
 
 
-@pytest.mark.slow
 def test_one_column_reaches_the_full_covariance(float64):
     """In two dimensions a diagonal and a column are every covariance."""
     method = cx.LowRankVI(rank=1, samples=1, divergence="path", initial_scale=0.1)
-    law = law_of(optimum(method, epochs=6000))
-    np.testing.assert_allclose(np.asarray(law.covariance()), COVARIANCE_B, rtol=1e-3)
-    assert exact_bound(law) == pytest.approx(EVIDENCE_B, abs=1e-4)
+    gaussian = law_of(optimum(method, epochs=6000))
+    np.testing.assert_allclose(np.asarray(gaussian.covariance()), COVARIANCE_B, rtol=1e-3)
+    assert exact_bound(gaussian) == pytest.approx(EVIDENCE_B, abs=1e-4)
 
 
-@pytest.mark.slow
 def test_logistic_regression(float64):
-    """O-LOGIT: the Gaussian optimum has mean .855234, deviation .622320, bound -3.742872."""
+    """Logistic regression: optimal mean .855234, deviation .622320, bound -3.742872."""
     x = np.array([-2, -1, -0.5, 0.5, 1, 2])[:, None]
     y = np.array([0, 0, 1, 0, 1, 1])
     line = cx.FunctionNetwork(lambda key, x: jnp.zeros((1, 1)), lambda w, x: x @ w)
     problem = cx.Problem(line, cx.Bernoulli(), prior=cx.GaussianPrior(precision=1.0))
     method = cx.MeanFieldVI(samples=1, draws=1, initial_scale=0.3)
-    law = law_of(optimum(method, 40_000, 0.01, problem, Split(x, y)))
-    mean, std = float(law.mean[0, 0]), float(law.std[0, 0])
+    gaussian = law_of(optimum(method, 40_000, 0.01, problem, Split(x, y)))
+    mean, std = float(gaussian.mean[0, 0]), float(gaussian.std[0, 0])
     assert (mean, std) == (pytest.approx(0.855234, abs=0.02), pytest.approx(0.622320, abs=0.02))
     nodes, weights = np.polynomial.hermite_e.hermegauss(60)
     w = mean + std * nodes
@@ -127,12 +125,12 @@ def test_logistic_regression(float64):
 @pytest.mark.parametrize("leaves", [1, 2])
 @pytest.mark.parametrize("method", [cx.MeanFieldVI(), cx.LowRankVI(rank=1), cx.FullCovarianceVI()])
 def test_the_bound_does_not_depend_on_the_leaves(float64, method, leaves):
-    """VI-4, R9: KL as a sum over all weights; the closed form of O-BLR within 4 standard errors."""
+    """KL as a sum over all weights; its closed form within 4 standard errors."""
     problem, split = linear(leaves), Split(DESIGN_B, Y)
     dynamics = method.dynamics(problem, split, cx.Training(epochs=1, batch_size=5))
-    state = dynamics.begin(jax.random.key(0), problem.init(jax.random.key(0), DESIGN_B))
-    law = dynamics.family.law(state.free)
-    flat = np.asarray(law.covariance())
+    state = dynamics.init(jax.random.key(0), problem.init(jax.random.key(0), DESIGN_B))
+    gaussian = dynamics.family.gaussian(state.free)
+    flat = np.asarray(gaussian.covariance())
     exact = -0.5 * (
         (np.sum(Y**2) + np.trace(DESIGN_B @ flat @ DESIGN_B.T)) / 0.04
         + 5 * np.log(2 * np.pi * 0.04)
@@ -141,27 +139,27 @@ def test_the_bound_does_not_depend_on_the_leaves(float64, method, leaves):
     error = values.std() / np.sqrt(len(values))
     assert values.mean() == pytest.approx(exact, abs=4 * error)
     assert values.mean() < EVIDENCE_B
-    halved = values.mean() + 0.5 * float(gaussian_kl(law, 1.0))
-    assert abs(halved - exact) > 4 * error  # R9 tried: a KL averaged over two leaves is rejected
+    halved = values.mean() + 0.5 * float(gaussian_kl(gaussian, 1.0))
+    assert abs(halved - exact) > 4 * error  # a KL averaged over two leaves is rejected
 
 
-LAWS = [
+GAUSSIANS = [
     LowRankGaussian(jnp.array([0.3, -0.2]), jnp.array([0.5, 1.5]), jnp.zeros((0, 2))),
     LowRankGaussian(jnp.array([0.3, -0.2]), jnp.array([0.5, 1.5]), jnp.array([[0.4, -0.7]])),
     FullGaussian(jnp.array([0.3, -0.2]), jnp.array([[0.5, 0.0], [-0.3, 0.8]])),
 ]
 
 
-@pytest.mark.parametrize("law", LAWS)
-def test_the_kl_is_its_monte_carlo_value(law):
-    """VI-4, for the prior N(0, 1/2); no spurious constants (R9's -1/2 a weight is 1 nat here)."""
-    drawn = jax.vmap(law.draw)(jax.random.split(jax.random.key(1), 100_000))
+@pytest.mark.parametrize("gaussian", GAUSSIANS)
+def test_the_kl_is_its_monte_carlo_value(gaussian):
+    """For the prior N(0, 1/2); no spurious constants (-1/2 per weight would be 1 nat here)."""
+    drawn = jax.vmap(gaussian.draw)(jax.random.split(jax.random.key(1), 100_000))
     prior = cx.GaussianPrior(precision=2.0)
     log_prior = jax.vmap(lambda w: prior.log_prob(w, num_data=1))(drawn)
-    terms = np.asarray(jax.vmap(law.log_prob)(drawn) - log_prior)
-    value = float(gaussian_kl(law, 2.0))
+    terms = np.asarray(jax.vmap(gaussian.log_prob)(drawn) - log_prior)
+    value = float(gaussian_kl(gaussian, 2.0))
     assert terms.mean() == pytest.approx(value, abs=4 * terms.std() / np.sqrt(len(terms)))
-    sigma = np.asarray(law.covariance(), np.float64)
+    sigma = np.asarray(gaussian.covariance(), np.float64)
     mean = np.array([0.3, -0.2])
     exact = 0.5 * (
         2 * (np.trace(sigma) + mean @ mean) - 2 - 2 * np.log(2) - np.linalg.slogdet(sigma)[1]
@@ -169,22 +167,23 @@ def test_the_kl_is_its_monte_carlo_value(law):
     assert value == pytest.approx(exact, abs=1e-5)
     point = np.array([0.1, 0.9])
     logpdf = stats.multivariate_normal(mean, sigma).logpdf(point)
-    assert float(law.log_prob(jnp.asarray(point, jnp.float32))) == pytest.approx(logpdf, abs=1e-4)
+    assert float(gaussian.log_prob(jnp.asarray(point, jnp.float32))) == pytest.approx(
+        logpdf, abs=1e-4
+    )
 
 
-@pytest.mark.slow
 def test_without_information_the_law_is_the_prior():
-    """VI-5: noise so large that the rows say nothing."""
+    """Noise so large that the rows say nothing."""
     line = cx.FunctionNetwork(lambda key, x: jnp.ones((2, 1)), lambda w, x: x @ w)
     problem = cx.Problem(line, cx.Gaussian(1e4), prior=cx.GaussianPrior(precision=4.0))
     method = cx.MeanFieldVI(samples=1, initial_scale=0.1)
-    law = law_of(optimum(method, 3000, problem=problem))
-    np.testing.assert_allclose(law.mean, 0, atol=1e-3)
-    np.testing.assert_allclose(law.std, 0.5, rtol=1e-3)
+    gaussian = law_of(optimum(method, 3000, problem=problem))
+    np.testing.assert_allclose(gaussian.mean, 0, atol=1e-3)
+    np.testing.assert_allclose(gaussian.std, 0.5, rtol=1e-3)
 
 
 def test_temperature_and_scale_zero_are_the_optimiser_bit_for_bit(blobs):
-    """VI-7: the trajectory of plain descent without a prior."""
+    """The trajectory of plain descent without a prior."""
     network, split = cx.networks.MLP((8,), outputs=3), Split(*blobs)
     training = cx.Training(epochs=4, batch_size=20)
     prior = cx.Problem(network, cx.Categorical(), weight_decay=1e-2)
@@ -199,11 +198,11 @@ def test_temperature_and_scale_zero_are_the_optimiser_bit_for_bit(blobs):
 
 
 def test_the_expected_gradient_does_not_depend_on_the_batch_size(float64):
-    """VI-6: the mean over all batches of two rows is the gradient on all, with the same draw."""
+    """The mean over all batches of two rows is the gradient on all, with the same draw."""
     problem, split = linear(), Split(DESIGN_B, Y)
     training = cx.Training(epochs=1, batch_size=5)
     dynamics = cx.MeanFieldVI().dynamics(problem, split, training)
-    state = dynamics.begin(jax.random.key(0), problem.init(jax.random.key(0), DESIGN_B))
+    state = dynamics.init(jax.random.key(0), problem.init(jax.random.key(0), DESIGN_B))
     whole = problem.prepare(DESIGN_B, Y)
     slope = jax.grad(lambda c, b: dynamics.loss(c, {}, b, jax.random.key(3), jnp.int32(0))[0])
     current = (state.free, state.points)
@@ -222,7 +221,7 @@ def test_the_expected_gradient_does_not_depend_on_the_batch_size(float64):
 
 
 def test_weights_of_the_kl():
-    """Annealing by hand; Blundell's shares sum to one an epoch."""
+    """Annealing by hand; Blundell's shares sum to one per epoch."""
     problem, split = linear(), Split(DESIGN_B, Y)
     training = cx.Training(epochs=10, batch_size=1)
     plain = cx.MeanFieldVI(annealing=0.4).dynamics(problem, split, training)
@@ -234,9 +233,8 @@ def test_weights_of_the_kl():
     np.testing.assert_allclose(shares, np.array([16, 8, 4, 2, 1]) / 31, rtol=1e-6)
 
 
-@pytest.mark.slow
 def test_a_scale_mixture_prior_and_learned_noise():
-    """The KL at the draw takes any prior; the noise level is a point, outside the law."""
+    """The KL at the draw takes any prior; the noise level is a point, outside the Gaussian."""
     line = cx.FunctionNetwork(lambda key, x: jnp.zeros((2, 1)), lambda w, x: x @ w)
     problem = cx.Problem(line, cx.Gaussian(), prior=cx.ScaleMixturePrior())
     split = Split(DESIGN_B.astype(np.float32), Y.astype(np.float32))

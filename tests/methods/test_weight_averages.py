@@ -1,4 +1,4 @@
-"""SWA and SWAG: O-SWA, O-SWAG, O-SGD, draws against analytic covariances, what is refused."""
+"""SWA and SWAG: cases worked out by hand, draws against analytic covariances, what is refused."""
 
 import jax
 import jax.numpy as jnp
@@ -9,9 +9,9 @@ from scipy import stats
 import credax as cx
 from credax.data import Split
 from credax.errors import InputError
-from credax.laws import LowRankGaussian
+from credax.gaussians import LowRankGaussian
 from credax.methods.modes import averaging_settings, regular_captures
-from credax.methods.trajectory.swag import swag_law
+from credax.methods.trajectory.swag import swag_gaussian
 from credax.training.collecting import Averaging
 from credax.training.schedule import learning_rate_at
 
@@ -34,8 +34,8 @@ def collect(iterates, rank=0, running=False):
     return jax.lax.scan(step, start, (steps, iterates))[0]
 
 
-def dense(law):
-    return np.asarray(law.covariance())
+def dense(gaussian):
+    return np.asarray(gaussian.covariance())
 
 
 def count_steps(method):
@@ -51,18 +51,18 @@ def count_steps(method):
 
 
 def test_swa_by_hand():
-    """O-SWA: w_hat = 0, iterates 1, 2, 3: 1.5 with w_hat counted, 2 without (R19)."""
+    """Start 0, iterates 1, 2, 3: 1.5 with the start counted, 2 without."""
     for include, mean in ((True, 1.5), (False, 2.0)):
         posterior = count_steps(cx.SWA(start=0, include_initial=include, averaging_rate=None))
         assert float(posterior.variables.params["w"][0, 0, 0]) == pytest.approx(mean, rel=1e-5)
 
 
 def test_the_defaults_are_the_papers_equation():
-    """Iterates 1, 2, 3: (2/3 + 1)/2 by eq. 6; scale 1 would double it (R2), deviations from the
-    running mean give (2/3 + 5/8)/2 (R19)."""
-    law = count_steps(cx.SWAG(start=0, averaging_rate=None)).mode(0)
-    assert float(law.mean["w"][0, 0]) == pytest.approx(2, rel=1e-5)
-    assert dense(law)[0, 0] == pytest.approx(5 / 6, rel=1e-4)
+    """Iterates 1, 2, 3: (2/3 + 1)/2 by eq. 6; scale 1 would double it, deviations from the
+    running mean give (2/3 + 5/8)/2."""
+    gaussian = count_steps(cx.SWAG(start=0, averaging_rate=None)).mode(0)
+    assert float(gaussian.mean["w"][0, 0]) == pytest.approx(2, rel=1e-5)
+    assert dense(gaussian)[0, 0] == pytest.approx(5 / 6, rel=1e-4)
 
 
 def test_a_small_variance_far_from_zero_survives_single_precision():
@@ -74,25 +74,25 @@ def test_a_small_variance_far_from_zero_survives_single_precision():
 
 
 def test_swag_by_hand(float64):
-    """O-SWAG: iterates (1, 2, 4), and four in the plane."""
+    """Iterates (1, 2, 4), and four in the plane."""
     line = np.array([[1.0], [2.0], [4.0]])
     moments = collect(line, rank=3)
     assert float(moments.mean["b"][0]) == pytest.approx(7 / 3, abs=1e-14)
     assert float(moments.m2["b"][0]) / 3 == pytest.approx(14 / 9, abs=1e-14)
-    assert dense(swag_law(moments, 0.5))[0, 0] == pytest.approx(1.944444444, abs=1e-9)
-    assert dense(swag_law(moments, 1.0))[0, 0] == pytest.approx(3.888888889, abs=1e-9)
-    running = swag_law(collect(line, rank=3, running=True), 0.5, running=True)
+    assert dense(swag_gaussian(moments, 0.5))[0, 0] == pytest.approx(1.944444444, abs=1e-9)
+    assert dense(swag_gaussian(moments, 1.0))[0, 0] == pytest.approx(3.888888889, abs=1e-9)
+    running = swag_gaussian(collect(line, rank=3, running=True), 0.5, running=True)
     assert dense(running)[0, 0] == pytest.approx(1.534722222, abs=1e-9)
     plane = np.array([[1.0, 0], [2, 1], [4, 1], [3, 4]])
-    four, two = (dense(swag_law(collect(plane, rank=k), 0.5)) for k in (4, 2))
+    four, two = (dense(swag_gaussian(collect(plane, rank=k), 0.5)) for k in (4, 2))
     np.testing.assert_allclose(four, [[1.458333333, 0.5], [0.5, 2.625]], atol=1e-9)
     np.testing.assert_allclose(two, [[1.875, 0.25], [0.25, 4.375]], atol=1e-9)
 
 
 def test_fewer_columns_than_rank_use_their_own_number(float64):
-    """R1: dividing by the rank instead of the columns stored would shrink the covariance."""
+    """Dividing by the rank instead of the columns stored would shrink the covariance."""
     plane = np.array([[1.0, 0], [2, 1], [4, 1], [3, 4]])
-    full, wide = (dense(swag_law(collect(plane, rank=k), 0.5)) for k in (4, 20))
+    full, wide = (dense(swag_gaussian(collect(plane, rank=k), 0.5)) for k in (4, 20))
     np.testing.assert_allclose(wide, full, atol=1e-12)
 
 
@@ -103,8 +103,8 @@ def test_running_deviations_shrink_the_trace(float64, count, factor):
     running = collect(draws, rank=count, running=True)
     final = collect(draws, rank=count)
     powers = [
-        jnp.mean(law.columns["b"] ** 2)
-        for law in (swag_law(running, 1.0, True), swag_law(final, 1.0))
+        jnp.mean(gaussian.columns["b"] ** 2)
+        for gaussian in (swag_gaussian(running, 1.0, True), swag_gaussian(final, 1.0))
     ]
     ratio = float(powers[0] / powers[1])
     assert ratio == pytest.approx(factor, abs=4 * 0.003)  # standard error of the ratio about .003
@@ -115,80 +115,79 @@ COVARIANCE = np.concatenate([COVARIANCE, [[0.5, -0.4, 0.1, 1.5]]])
 
 
 def test_iid_draws_give_half_diagonal_and_half_full():
-    """SW-2; the standard error of a covariance entry is sqrt((s_ij² + s_ii s_jj) / T)."""
+    """The standard error of a covariance entry is sqrt((s_ij² + s_ii s_jj) / T)."""
     count = 20_000
     draws = np.random.default_rng(1).multivariate_normal(np.arange(4.0), COVARIANCE, count)
-    law = swag_law(collect(draws, rank=count), 0.5)
+    gaussian = swag_gaussian(collect(draws, rank=count), 0.5)
     exact = 0.5 * (np.diag(np.diag(COVARIANCE)) + COVARIANCE)
     variances = np.diag(COVARIANCE)
     error = np.sqrt((COVARIANCE**2 + np.outer(variances, variances)) / count)
-    assert np.all(np.abs(dense(law) - exact) < 4 * error + 1e-4)
+    assert np.all(np.abs(dense(gaussian) - exact) < 4 * error + 1e-4)
 
 
 @pytest.mark.parametrize("scale", [0.0, 0.5, 1.0])
 @pytest.mark.parametrize("rank", [0, 3])
 def test_draws_have_the_analytic_covariance(scale, rank):
-    """SW-4, R1, R2: also the block between two arrays, for every scale."""
+    """Also the block between two arrays, for every scale."""
     iterates = np.random.default_rng(2).multivariate_normal(np.zeros(4), COVARIANCE, 5)
-    law = swag_law(collect(iterates, rank=rank), scale)
+    gaussian = swag_gaussian(collect(iterates, rank=rank), scale)
     count = 40_000
-    drawn = jax.vmap(law.draw)(jax.random.split(jax.random.key(0), count))
+    drawn = jax.vmap(gaussian.draw)(jax.random.split(jax.random.key(0), count))
     theta = np.concatenate([np.asarray(drawn["a"]), np.asarray(drawn["b"])], axis=1)
-    exact = dense(law)
+    exact = dense(gaussian)
     error = np.sqrt((exact**2 + np.outer(np.diag(exact), np.diag(exact))) / count)
     assert np.all(np.abs(np.cov(theta.T) - exact) < 4 * error + 1e-12)
     if rank and scale:
         block = np.abs(exact[:2, 2:] / np.sqrt(np.outer(np.diag(exact)[:2], np.diag(exact)[2:])))
-        assert block.max() > 0.1  # independent columns a leaf (R2) would give zero here
+        assert block.max() > 0.1  # independent columns per leaf would give zero here
     if scale == 0:
         np.testing.assert_array_equal(theta, np.broadcast_to(theta[0], theta.shape))
 
 
 def test_the_defect_of_one_column_draw_a_leaf_is_seen():
-    """R2 tried: with its own z₂ for each array the cross block vanishes and the bound fails."""
+    """With its own z₂ for each array the cross block vanishes and the bound fails."""
     iterates = np.random.default_rng(2).multivariate_normal(np.zeros(4), COVARIANCE, 5)
-    law = swag_law(collect(iterates, rank=3), 0.5)
+    gaussian = swag_gaussian(collect(iterates, rank=3), 0.5)
 
     def defective(key):
         keys = jax.random.split(key, 2)
-        return {name: law.draw(k)[name] for name, k in zip("ab", keys, strict=True)}
+        return {name: gaussian.draw(k)[name] for name, k in zip("ab", keys, strict=True)}
 
     count = 40_000
     drawn = jax.vmap(defective)(jax.random.split(jax.random.key(0), count))
     theta = np.concatenate([np.asarray(drawn["a"]), np.asarray(drawn["b"])], axis=1)
-    exact = dense(law)
+    exact = dense(gaussian)
     error = np.sqrt((exact**2 + np.outer(np.diag(exact), np.diag(exact))) / count)
     assert np.any(np.abs(np.cov(theta.T) - exact) > 4 * error)
 
 
 def test_mahalanobis_distances_follow_chi_squared():
-    """SW-3."""
     iterates = np.random.default_rng(3).normal(size=(30, 100))
-    law = swag_law(collect(iterates, rank=20), 0.5)
-    drawn = jax.vmap(law.draw)(jax.random.split(jax.random.key(1), 2000))
+    gaussian = swag_gaussian(collect(iterates, rank=20), 0.5)
+    drawn = jax.vmap(gaussian.draw)(jax.random.split(jax.random.key(1), 2000))
     theta = np.concatenate([np.asarray(drawn["a"]), np.asarray(drawn["b"])], axis=1)
-    mean = np.concatenate([law.mean["a"], law.mean["b"]])
-    inverse = np.linalg.inv(dense(law).astype(np.float64))
+    mean = np.concatenate([gaussian.mean["a"], gaussian.mean["b"]])
+    inverse = np.linalg.inv(dense(gaussian).astype(np.float64))
     squared = np.einsum("np,pq,nq->n", theta - mean, inverse, theta - mean)
     assert stats.kstest(squared, stats.chi2(100).cdf).pvalue > 1e-3
 
 
 def test_the_density_integrates_to_one_and_is_scipys(float64):
-    """R1: the public log-density lacks factors of one half and passes a variance as a deviation."""
+    """A public log-density lacks factors of one half and passes a variance as a deviation."""
     plane = np.array([[1.0, 0], [2, 1], [4, 1], [3, 4]])
-    law = swag_law(collect(plane, rank=4), 0.5)
-    exact = stats.multivariate_normal([2.5, 1.5], dense(law))
+    gaussian = swag_gaussian(collect(plane, rank=4), 0.5)
+    exact = stats.multivariate_normal([2.5, 1.5], dense(gaussian))
     point = np.array([2.0, 3.0])
-    value = law.log_prob({"a": jnp.array(point[:1]), "b": jnp.array(point[1:])})
+    value = gaussian.log_prob({"a": jnp.array(point[:1]), "b": jnp.array(point[1:])})
     assert float(value) == pytest.approx(exact.logpdf(point), abs=1e-10)
     grid = np.linspace(-8, 8, 201)
     a, b = (axis.reshape(-1, 1) for axis in np.meshgrid(2.5 + grid, 1.5 + grid))
-    density = jax.vmap(lambda a, b: jnp.exp(law.log_prob({"a": a, "b": b})))(a, b)
+    density = jax.vmap(lambda a, b: jnp.exp(gaussian.log_prob({"a": a, "b": b})))(a, b)
     assert float(density.sum()) * 0.08**2 == pytest.approx(1, abs=1e-4)
 
 
 class NoisyParabola:
-    """Gradient ``2 w + sqrt(3) noise`` in training: A = 2 and C = 3 of O-SGD."""
+    """Gradient ``2 w + sqrt(3) noise`` in training: A = 2 and C = 3."""
 
     def init(self, key, x):
         return cx.Variables({"w": jnp.zeros(())}, {})
@@ -200,7 +199,7 @@ class NoisyParabola:
 
 @pytest.mark.slow
 def test_the_stationary_variance_of_descent():
-    """SW-1, O-SGD: eta C / (A (2 - eta A)) = 0.083333, not 0.075; standard error 5.6e-4."""
+    """Variance of SGD: eta C / (A (2 - eta A)) = 0.083333, not 0.075; standard error 5.6e-4."""
     steps = 200_000
     split = Split(np.zeros((1, 1), np.float32), np.zeros(1, np.float32))
     training = cx.Training(
@@ -209,14 +208,14 @@ def test_the_stationary_variance_of_descent():
     method = cx.SWAG(rank=0, samples=1, scale=1.0, start=0, every=1, averaging_rate=None)
     problem = cx.Problem(NoisyParabola(), cx.Gaussian(1.0))
     posterior = cx.fit(problem, method, split, training=training, progress=False)
-    variance = float(posterior.law.std["w"][0]) ** 2
+    variance = float(posterior.gaussian.std["w"][0]) ** 2
     assert variance == pytest.approx(0.083333, abs=4 * 5.6e-4)
     assert abs(variance - 0.075) > 4 * 5.6e-4
 
 
 @pytest.mark.slow
 def test_noise_that_makes_the_posterior_stationary_gives_its_predictive():
-    """SW-8, O-BLR design A: C solves Sigma = (I - eta A) Sigma (I - eta A) + eta² C."""
+    """Linear regression: C solves Sigma = (I - eta A) Sigma (I - eta A) + eta² C."""
     precision = np.array([126.0, 63.5])
     mean, sigma, eta, steps = np.array([0.178571429, 0.984251969]), 1 / precision, 0.005, 60_000
     rho = 1 - eta * precision
@@ -226,20 +225,20 @@ def test_noise_that_makes_the_posterior_stationary_gives_its_predictive():
     for t in range(steps):
         w = mean + rho * (w - mean) + noise * rng.standard_normal(2)
         iterates[t] = w
-    law = swag_law(collect(iterates, rank=20), 1.0)
+    gaussian = swag_gaussian(collect(iterates, rank=20), 1.0)
     direction = np.array([1.0, 2.0])
-    variance = direction**2 @ np.concatenate([law.std["a"] ** 2, law.std["b"] ** 2])
-    center = direction @ np.concatenate([law.mean["a"], law.mean["b"]])
+    variance = direction**2 @ np.concatenate([gaussian.std["a"] ** 2, gaussian.std["b"] ** 2])
+    centre = direction @ np.concatenate([gaussian.mean["a"], gaussian.mean["b"]])
     # Effective numbers of iterates: T (1 - rho²)/(1 + rho²) for squares, T (1 - rho)/(1 + rho).
     squares = np.sqrt(2 * np.sum((direction**2 * sigma) ** 2 * (1 + rho**2) / (1 - rho**2)) / steps)
-    centers = np.sqrt(np.sum(direction**2 * sigma * (1 + rho) / (1 - rho)) / steps)
+    centres_error = np.sqrt(np.sum(direction**2 * sigma * (1 + rho) / (1 - rho)) / steps)
     assert variance == pytest.approx(0.070928634, abs=4 * squares)
-    assert center == pytest.approx(2.147075366, abs=4 * centers)
+    assert centre == pytest.approx(2.147075366, abs=4 * centres_error)
 
 
 @pytest.mark.slow
 def test_scale_zero_is_the_average(blobs):
-    """SW-7: every draw is the mean, which SWA with the same captures has."""
+    """Every draw is the mean, which SWA with the same captures has."""
     problem = cx.Problem(cx.networks.MLP((4,), outputs=3), cx.Categorical())
     training = cx.Training(epochs=4, batch_size=20)
     split = Split(*blobs)
@@ -262,7 +261,7 @@ def test_around_members_goes_on_from_them(blobs):
     posterior = cx.fit(problem, method, split, training=slow)
     assert posterior.num_modes == 3
     for mean, member in zip(
-        jax.tree.leaves(posterior.law.mean), jax.tree.leaves(ensemble.variables), strict=True
+        jax.tree.leaves(posterior.gaussian.mean), jax.tree.leaves(ensemble.variables), strict=True
     ):
         np.testing.assert_allclose(mean, member, atol=1e-6)
 
@@ -315,7 +314,6 @@ def test_bad_options_are_refused(options, words):
 
 
 def test_too_few_collected_networks_are_refused(blobs):
-    """SW-5."""
     problem = cx.Problem(cx.networks.MLP((4,), outputs=3), cx.Categorical())
     with pytest.raises(InputError, match=r"collected 1 network\(s\) and a variance needs"):
         cx.fit(problem, cx.SWAG(), Split(*blobs), training=cx.Training(epochs=2, batch_size=20))
@@ -324,10 +322,10 @@ def test_too_few_collected_networks_are_refused(blobs):
         cx.fit(problem, cx.SWAG(), Split(*blobs), training=training, validation=Split(*blobs))
 
 
-def test_a_law_without_columns_is_diagonal(float64):
-    law = LowRankGaussian(
+def test_a_gaussian_without_columns_is_diagonal(float64):
+    gaussian = LowRankGaussian(
         {"w": jnp.zeros(2)}, {"w": jnp.array([1.0, 2.0])}, {"w": jnp.zeros((0, 2))}
     )
-    np.testing.assert_allclose(law.covariance(), np.diag([1.0, 4.0]))
+    np.testing.assert_allclose(gaussian.covariance(), np.diag([1.0, 4.0]))
     exact = stats.norm(0, [1, 2]).logpdf([0.3, 0.4]).sum()
-    assert float(law.log_prob({"w": jnp.array([0.3, 0.4])})) == pytest.approx(exact)
+    assert float(gaussian.log_prob({"w": jnp.array([0.3, 0.4])})) == pytest.approx(exact)

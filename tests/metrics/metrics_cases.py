@@ -11,7 +11,7 @@ from credax.prediction import ClassPrediction, GaussianPrediction
 
 MEMBERS, ROWS, CLASSES, TARGETS = 3, 24, 6, 2
 
-# Eight rows whose metrics were worked out by hand: the table G1 of the specification.
+# Eight rows whose metrics were worked out by hand.
 G1 = np.array(
     [
         [0.90, 0.05, 0.05],
@@ -53,7 +53,7 @@ def number_case(rng, rows=ROWS):
 
 
 def gaussians(means, variances):
-    """One row a column of ``[members, rows]`` means and variances."""
+    """One row per column of ``[members, rows]`` means and variances."""
     return GaussianPrediction(
         jnp.asarray(means, float)[..., None], jnp.asarray(variances, float)[..., None]
     )

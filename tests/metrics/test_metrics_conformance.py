@@ -1,4 +1,4 @@
-"""Defects seen in other libraries, restated as tests of ours; numbers are the specification's."""
+"""Defects seen in other libraries, restated as tests of ours, with numbers worked out by hand."""
 
 import jax
 import jax.numpy as jnp
@@ -27,12 +27,12 @@ def test_2_the_mixture_is_scored_and_not_averaged_parameters():
 def test_3_entropy_out_of_distribution_is_of_the_data_out_of_distribution():
     prediction, y = class_case(np.random.default_rng(0))
     certain = ClassPrediction.from_probs(np.tile(np.eye(6)[0], (3, 10, 1)))
-    unsure = ClassPrediction.from_probs(np.full((3, 10, 6), 1 / 6))
-    other = {"certain": certain, "unsure": unsure}
+    uncertain = ClassPrediction.from_probs(np.full((3, 10, 6), 1 / 6))
+    other = {"certain": certain, "uncertain": uncertain}
     values = metrics.evaluate(prediction, y, ["entropy"], ood=other)
     assert values["ood/certain/entropy"] == pytest.approx(0, abs=1e-12)
-    assert values["ood/unsure/entropy"] == pytest.approx(np.log(6), abs=1e-12)
-    assert values["ood/unsure/auroc/entropy_predictive"] == 1
+    assert values["ood/uncertain/entropy"] == pytest.approx(np.log(6), abs=1e-12)
+    assert values["ood/uncertain/auroc/entropy_predictive"] == 1
     assert values["ood/certain/auroc/entropy_predictive"] == 0
     assert values["entropy"] == metrics.evaluate(prediction, y, ["entropy"])["entropy"]
 
@@ -86,7 +86,7 @@ def test_18_sparsification_divides_means_and_starts_once():
 
 def test_20_the_auroc_of_pixels_is_global():
     rng = np.random.default_rng(2)
-    # Pictures of different brightness: their own AUROCs are 1/2, the global one is not.
+    # Images of different brightness: their own AUROCs are 1/2, the global one is not.
     score = np.concatenate([rng.normal(size=60), 5 + rng.normal(size=60)])
     out = np.concatenate([rng.random(60) < 0.1, rng.random(60) < 0.9])
     stream = metrics.auroc.stream()

@@ -79,7 +79,7 @@ def test_outputs_that_turn():
 
 
 def test_curves_draw_without_replacement_and_fall_as_one_over_the_members():
-    """Variance of means of independent members; the slope within 4.5 of its spread over pools."""
+    """Variance of means of independent members; the slope within 4.5 standard deviations."""
     slopes, levels = [], []
     for seed in range(12):
         outputs = np.random.default_rng(seed).standard_normal((256, 40, 4, 1))

@@ -18,7 +18,7 @@ def x64():
         yield
 
 
-def strange(seed, rows=ROWS_OUT, sharp=1.0):
+def ood_prediction(seed, rows=ROWS_OUT, sharp=1.0):
     rng = np.random.default_rng(seed)
     return class_case(rng, sharp, rows)[0]
 
@@ -30,7 +30,7 @@ def case():
 
 def test_two_sets_in_one_call(case):
     prediction, y = case
-    other = {"far": strange(1), "near": strange(2)}
+    other = {"far": ood_prediction(1), "near": ood_prediction(2)}
     both = metrics.evaluate(prediction, y, ood=other)
     own = metrics.evaluate(prediction, y)
     assert {k: v for k, v in both.items() if not k.startswith("ood/")} == own
@@ -56,13 +56,14 @@ def test_two_sets_in_one_call(case):
 
 def test_everything_about_a_set(case):
     prediction, y = case
-    values = metrics.evaluate(prediction, y, "all", ood={"set": strange(1)})
+    values = metrics.evaluate(prediction, y, "all", ood={"set": ood_prediction(1)})
     scores = ("entropy_predictive", "entropy_expected", "mutual_information", "max_probability")
     for score in (*scores, "variation_ratio"):
         for metric in set(metrics.names("detection")) - {"prevalence"}:
             assert f"ood/set/{metric}/{score}" in values
     s, out = metrics.id_and_ood(
-        metrics.score("entropy_expected", prediction), metrics.score("entropy_expected", strange(1))
+        metrics.score("entropy_expected", prediction),
+        metrics.score("entropy_expected", ood_prediction(1)),
     )
     direct = {
         "scod_aurc": metrics.scod_aurc(s, out),
@@ -78,7 +79,7 @@ def test_everything_about_a_set(case):
 
 def test_chosen_detection_metrics_and_groups(case):
     prediction, y = case
-    other = {"a": strange(1), "b": strange(2), "c": strange(3)}
+    other = {"a": ood_prediction(1), "b": ood_prediction(2), "c": ood_prediction(3)}
     values = metrics.evaluate(
         prediction,
         y,
@@ -100,7 +101,12 @@ def test_logit_scores_for_an_ensemble(case):
     logits = rng.normal(size=(MEMBERS, ROWS, CLASSES)) + 3
     other = rng.normal(size=(MEMBERS, ROWS_OUT, CLASSES))
     values = metrics.evaluate(
-        prediction, y, ["nll"], ood={"set": strange(1)}, logits=logits, ood_logits={"set": other}
+        prediction,
+        y,
+        ["nll"],
+        ood={"set": ood_prediction(1)},
+        logits=logits,
+        ood_logits={"set": other},
     )
     mean, mean_out = logits.mean(0), other.mean(0)
     energy = [-np.log(np.exp(z).sum(-1)) for z in (mean, mean_out)]
@@ -109,7 +115,7 @@ def test_logit_scores_for_an_ensemble(case):
         direct = float(metrics.auroc(*metrics.id_and_ood(inside, outside)))
         assert values[f"ood/set/auroc/{name}"] == pytest.approx(direct, abs=1e-12)
     with pytest.raises(InputError, match="ood_logits has none for 'set'"):
-        metrics.evaluate(prediction, y, ood={"set": strange(1)}, logits=logits)
+        metrics.evaluate(prediction, y, ood={"set": ood_prediction(1)}, logits=logits)
     with pytest.raises(InputError, match="raw logits"):
         metrics.score("energy", prediction)
     with pytest.raises(InputError, match="logits has shape"):
@@ -157,7 +163,9 @@ def test_other_data_that_does_not_fit(case):
     with pytest.raises(InputError, match=r"ood\['set'\] holds NaN"):
         metrics.evaluate(prediction, y, ood={"set": broken})
     with pytest.raises(InputError, match="ood_groups has 'b' in 'near'"):
-        metrics.evaluate(prediction, y, ["nll"], ood={"a": strange(1)}, ood_groups={"near": ["b"]})
+        metrics.evaluate(
+            prediction, y, ["nll"], ood={"a": ood_prediction(1)}, ood_groups={"near": ["b"]}
+        )
 
 
 SHIFTS = [("noise", 1), ("noise", 2), ("fog", 1), ("fog", 2)]

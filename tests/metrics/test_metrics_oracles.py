@@ -101,7 +101,7 @@ def test_smooth_error_is_near_relplot_on_twenty_sets():
         assert ours == pytest.approx(relplot.smECE(confidence, correct), abs=2e-3)
 
 
-def test_ranked_probability_equals_scoringrules():
+def test_crps_equals_scoringrules():
     scoringrules = pytest.importorskip("scoringrules")
     rng = np.random.default_rng(5)
     means, deviations = rng.normal(size=(4, 30)), rng.uniform(0.2, 2, size=(4, 30))

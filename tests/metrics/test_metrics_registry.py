@@ -193,7 +193,7 @@ def test_class_predictions_that_cannot_be_scored(match, probs, y):
         ("y holds NaN", gaussian(), np.array([0.0, nan, 1.0])),
         (r"\(3, 1\) or \(3,\)", gaussian(), np.zeros(2)),
         (r"\(3, 1\) or \(3,\)", gaussian(), np.array(["a", "b", "c"])),
-        ("one variance a mean", gaussian(variances=np.ones((1, 3, 1))), np.zeros(3)),
+        ("one variance per mean", gaussian(variances=np.ones((1, 3, 1))), np.zeros(3)),
         (r"\[members, batch, targets\]", gaussian(np.ones((2, 3))), np.zeros(3)),
     ],
 )
@@ -278,7 +278,7 @@ def test_arrays_that_cannot_be_scored():
         metrics.auroc(np.array([0.1, 0.2]), np.array([True, True]))
     with pytest.raises(InputError, match="rows of both"):
         metrics.fpr_at_ood_recall(np.array([0.1, 0.2]), np.array([False, False]))
-    with pytest.raises(InputError, match="one entry of each a row"):
+    with pytest.raises(InputError, match="one entry of each per row"):
         metrics.auroc(np.zeros(3), np.zeros(2, bool))
     with pytest.raises(InputError, match="at least one row"):
         metrics.auroc(np.zeros(0), np.zeros(0, bool))
@@ -308,10 +308,10 @@ def test_what_is_not_defined_is_nan_with_a_note():
     names = ["auroc_correct", "nll_of_errors"]
     values = metrics.evaluate(right, y, names)
     assert all(np.isnan(values[name]) for name in names)
-    assert "nothing to tell apart" in values.notes["auroc_correct"]
+    assert "nothing to detect" in values.notes["auroc_correct"]
     assert "no row is wrong" in values.notes["nll_of_errors"]
     assert "no row is wrong" in repr(values)
-    with pytest.warns(metrics.UndefinedMetric, match="nothing to tell apart"):
+    with pytest.warns(metrics.UndefinedMetric, match="nothing to detect"):
         assert np.isnan(metrics.auroc_correct(right, y))
     stream = metrics.coverage_at_risk.stream(risk=0.05)
     with pytest.warns(metrics.UndefinedMetric, match="no coverage"):

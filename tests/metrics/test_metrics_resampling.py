@@ -9,6 +9,8 @@ from scipy.stats import t
 from credax import metrics
 from credax.errors import InputError
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module", autouse=True)
 def x64():

@@ -92,7 +92,7 @@ def test_members_that_disagree():
 
 
 @pytest.mark.usefixtures("x64")
-def test_strange_rows_by_hand():
+def test_ood_rows_by_hand():
     score, out = metrics.id_and_ood([0.1, 0.2, 0.35, 0.4], [0.3, 0.5, 0.6, 0.9, 0.95])
     expected = {
         metrics.auroc: 0.9,
@@ -353,7 +353,7 @@ def test_mixture_of_two_gaussians():
 
 
 @pytest.mark.usefixtures("x64")
-def test_ranked_probability_of_one_gaussian_and_of_samples():
+def test_crps_of_one_gaussian_and_of_samples():
     for y, expected in ((0.0, 0.23369497725510902), (1.0, 0.6024413576276162)):
         value = float(metrics.crps(gaussians([[0.0]], [[1.0]]), np.array([y])))
         assert value == pytest.approx(expected, abs=1e-12)
@@ -363,7 +363,7 @@ def test_ranked_probability_of_one_gaussian_and_of_samples():
 
 
 @pytest.mark.usefixtures("x64")
-def test_ranked_probability_against_quadrature():
+def test_crps_against_quadrature():
     rng = np.random.default_rng(5)
     prediction = gaussians(rng.normal(size=(3, 5)), rng.uniform(0.3, 2, size=(3, 5)))
     y = rng.normal(size=5)
@@ -445,7 +445,7 @@ def test_sparsification_by_hand():
     assert float(metrics.ause(prediction, errors)) == pytest.approx(0.05, abs=1e-12)
     with pytest.warns(metrics.UndefinedMetric, match="all errors are zero"):
         assert np.isnan(metrics.ause(prediction, np.zeros(4)))
-    # Two bins by rising spread: mean squares 2.5 and 12.5 against 1.5 and 3.5.
+    # Two bins by rising variance: mean squares 2.5 and 12.5 against 1.5 and 3.5.
     squared = np.array([1.0, 4.0, 4.0, 21.0])
     ours = float(metrics.ence(prediction, np.sqrt(squared), bins=2))
     low, high = np.sqrt(2.5 / 1.5) - 1, np.sqrt(12.5 / 3.5) - 1
@@ -513,8 +513,8 @@ def test_variance_that_rounding_would_swallow():
     # In float32 the squares of these targets are all the same number.
     y = 10_000 + np.arange(8, dtype=np.float32) / 8
     prediction = gaussians(y[None] + 0.125, np.ones((1, 8)))
-    spread = np.sum((y - y.mean()) ** 2)
-    expected = 1 - 8 * 0.125**2 / spread
+    squares = np.sum((y - y.mean()) ** 2)
+    expected = 1 - 8 * 0.125**2 / squares
     stream = metrics.r2.stream()
     state = stream.init()
     for part in (slice(0, 4), slice(4, 8)):

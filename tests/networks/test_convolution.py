@@ -108,6 +108,7 @@ def test_a_convolution_by_hand():
     assert y[0, :, :, 0].tolist() == [[0 + 8 + 0.5, 1 + 10 + 0.5], [3 + 14 + 0.5, 4 + 16 + 0.5]]
 
 
+@pytest.mark.slow
 def test_hessian_of_one_kernel_is_the_linear_one():
     x = jax.random.normal(jax.random.key(0), (1, 3, 3, 1))
     kernel = jax.random.normal(jax.random.key(1), (3, 3, 1, 1))

@@ -11,13 +11,15 @@ from credax.posterior import population
 from credax.quality import against_reference
 from credax.structure import apply, random, trace
 
+pytestmark = pytest.mark.slow
+
 OPTIONS = {"permutations": 199, "resamples": 100}
 NETWORK = cx.networks.MLP((6,), outputs=3)
 X = np.zeros((2, 4), np.float32)
 
 
 def drawn(count, seed):
-    """Independent initialisations: a population whose law is known to be one law."""
+    """Independent initialisations: a population known to have one distribution."""
     keys = jax.random.split(jax.random.key(seed), count)
     variables = jax.vmap(lambda key: NETWORK.init(key, X))(keys)
     return population(cx.Problem(NETWORK, cx.Categorical()), variables, X)
@@ -46,7 +48,7 @@ def test_the_same_law_is_near_and_a_tight_cloud_is_far(reference):
     own = against_reference(drawn(40, 1), reference, **OPTIONS)
     far = against_reference(cloud(drawn(1, 2)), reference, **OPTIONS)
     for name in ("mmd", "ns", "ns_balanced"):
-        # Under one law the statistic has mean zero: its interval holds it, and p is not extreme.
+        # If equal, the statistic has mean zero: its interval holds it, and p is not extreme.
         assert own[f"{name}_low"] <= 0 <= own[f"{name}_high"], name
         assert own[f"{name}_p_value"] > 0.01
         assert far[f"{name}_tenths"] > 3

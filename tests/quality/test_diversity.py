@@ -196,6 +196,7 @@ def test_neighbours_picture_keeps_clusters_apart():
     assert gap > 2 * max(first.std(), second.std())
 
 
+@pytest.mark.slow
 def test_a_trajectory_is_recorded(blobs):
     x, y = blobs
     data = cx.data.Split(x, y)

@@ -20,6 +20,8 @@ from credax.quality import (
     unit_rows,
 )
 
+pytestmark = pytest.mark.slow
+
 
 def weights(seed, members=60, units=6, inputs=4):
     return np.random.default_rng(seed).standard_normal((members, units, inputs))

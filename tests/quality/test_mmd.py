@@ -1,4 +1,4 @@
-"""MMD against recorded numbers, closed forms, other routes, and laws of its p-value."""
+"""MMD against recorded numbers, closed forms, other routes, and the distribution of its p-value."""
 
 from pathlib import Path
 
@@ -159,8 +159,8 @@ def test_a_tight_cloud_and_ten_clouds_have_the_values_of_the_specification():
     assert held.unbiased == pytest.approx(0, abs=1e-12)
 
 
-def test_p_values_of_one_law_are_uniform_and_a_shift_is_found():
-    """500 draws of one law: Kolmogorov-Smirnov p > 1e-3; a shift of one deviation: power > 0.9."""
+def test_p_values_of_equal_distributions_are_uniform_and_a_shift_is_found():
+    """500 equal pairs: Kolmogorov-Smirnov p > 1e-3; a shift of one deviation: power > 0.9."""
     rng = np.random.default_rng(3)
     options = {"permutations": 99, "resamples": 0, "repeats": 0}
 
@@ -169,7 +169,7 @@ def test_p_values_of_one_law_are_uniform_and_a_shift_is_found():
         return maximum_mean_discrepancy(x + np.array([shift, 0]), y, **options).p_value
 
     same = np.array([p_value(0.0, 20) for _ in range(500)])
-    # p is one of k/100: spread it over its cell before comparing with the uniform law.
+    # p is one of k/100: spread it over its cell before comparing with the uniform distribution.
     spread = same - rng.random(500) / 100
     assert stats.kstest(spread, "uniform").pvalue > 1e-3
     power = np.mean([p_value(1.0, 100) <= 0.05 for _ in range(40)])

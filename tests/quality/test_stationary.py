@@ -11,7 +11,7 @@ NOISE = np.array([[3.0, -1.0], [-1.0, 2.0]])
 
 
 def test_one_dimension_by_hand():
-    """O-SGD: .083333333, not .075 of continuous time."""
+    """The stationary variance is .083333333, not .075 of continuous time."""
     found = quality.stationary_covariance(np.array([[2.0]]), np.array([[3.0]]), 0.1)
     assert found[0, 0] == pytest.approx(0.1 * 3 / (2 * (2 - 0.1 * 2)), abs=1e-15)
     assert abs(found[0, 0] - 0.075) > 0.008

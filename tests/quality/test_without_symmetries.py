@@ -14,7 +14,7 @@ PLAIN = {"permutations": 0, "resamples": 0, "repeats": 0}
 
 @pytest.fixture(scope="module")
 def networks():
-    """Two populations of one law, float64 on the host, and the traced network."""
+    """Two populations of one distribution, float64 on the host, and the traced network."""
     network = cx.networks.MLP((6, 5), outputs=3)
     example = np.zeros((1, 4), np.float32)
     shapes = jax.eval_shape(network.init, jax.random.key(0), example)
@@ -53,7 +53,7 @@ def test_it_is_the_mmd_of_canonical_forms(networks):
 
 
 def test_a_population_in_one_order_hides_it_from_the_mmd_alone(networks):
-    """Sorted members against unsorted ones of the same law: MMD sees it, NS is near zero."""
+    """Sorted members against unsorted ones, same distribution: MMD sees it, NS is near zero."""
     traced, x, y = networks
     kept = structure.canonicalise(traced, x, scale="none")[0]
     plain = maximum_mean_discrepancy(kept, y, resamples=0, repeats=0, permutations=499)

@@ -1,4 +1,4 @@
-"""Chromium without a window, spoken to over its DevTools pipe: no package is needed for it."""
+"""Headless Chromium, driven over its DevTools pipe: no package is needed for it."""
 
 import base64
 import json

@@ -9,7 +9,7 @@ from browser import Browser, chromium
 from report_cases import class_result, history, number_result
 
 from credax.report import Comparison, Facts, write_html
-from credax.report.result import Judgement
+from credax.report.result import EvaluationResult
 
 WIDTHS = (390, 800, 1400)
 axe_core = pytest.importorskip("axe_core_python", reason="axe-core-python is not installed")
@@ -32,9 +32,9 @@ def scores(value):
     return {"accuracy": value, "nll": 1 - value, "ece": value / 10}
 
 
-def judged(method, seed):
+def evaluated(method, seed):
     rng = np.random.default_rng(seed)
-    judgement = Judgement(
+    evaluation = EvaluationResult(
         {"ood/noise/auroc/entropy_predictive": 0.7, "ood/noise/prevalence": 0.5},
         {"noise": class_result("other", seed + 10).prediction},
         {s: scores(0.9 - 0.1 * s - 0.01 * seed) for s in range(3)},
@@ -44,7 +44,11 @@ def judged(method, seed):
         "two sets",
         levels={"aps": 0.9},
     )
-    metrics = {**scores(0.8 + 0.01 * seed), **judgement.values, "calibrated/aps/set_coverage": 0.91}
+    metrics = {
+        **scores(0.8 + 0.01 * seed),
+        **evaluation.values,
+        "calibrated/aps/set_coverage": 0.91,
+    }
     lines = [
         {**line, "gradient_cosine": 0.5, "force_ratio": 0.1, "kernel": np.eye(3).tolist()}
         for line in history()
@@ -53,7 +57,7 @@ def judged(method, seed):
         method,
         seed,
         metrics=metrics,
-        judgement=judgement,
+        evaluation=evaluation,
         history=lines,
         cost=COST,
         config={"method": {"name": method}, "seed": seed, "network": "MLP(64, 64), " * 20},
@@ -64,7 +68,7 @@ def judged(method, seed):
 
 def images():
     inputs = np.random.default_rng(0).integers(0, 256, (40, 5, 4, 3), np.uint8)
-    results = [judged(m, seed) for m in ("Single network", "Deep ensemble") for seed in (0, 1)]
+    results = [evaluated(m, seed) for m in ("Single network", "Deep ensemble") for seed in (0, 1)]
     names = ("cat", "dog", "a very long name of a class")
     return Comparison("Images", "own", "classification", results, names, inputs, FACTS)
 
@@ -158,7 +162,7 @@ def test_axe_finds_no_violation(browser, paths, axe, name, dark):
     assert [(v["id"], v["nodes"][0]["html"], v["nodes"][0]["failureSummary"]) for v in found] == []
 
 
-# axe leaves open what it cannot judge: text in drawings, and in boxes with a shade at their edge.
+# axe leaves open what it cannot decide: text in drawings, and in boxes with a shade at their edge.
 CONTRAST = """
 (() => {
   const channels = text => text.match(/[\\d.]+/g).map(Number);

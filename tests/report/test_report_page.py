@@ -1,4 +1,4 @@
-"""The HTML page: well formed, self-contained, honest, and safe with hostile names."""
+"""The HTML page: well formed, self-contained, complete, and safe with hostile names."""
 
 import math
 import re
@@ -141,9 +141,9 @@ def test_regression_page(targets):
 
 def test_inputs_that_cannot_be_drawn_are_left_out():
     flat = page(classification(inputs=np.zeros((40, 64))))
-    assert 'id="pictures"' not in flat
+    assert 'id="images"' not in flat
     other_length = page(classification(inputs=np.zeros((39, 5, 5, 1))))
-    assert 'id="pictures"' not in other_length
+    assert 'id="images"' not in other_length
     wide = Comparison("t", "d", "regression", [number_result("a", 0)], inputs=np.zeros((40, 3)))
     assert 'id="function"' not in check(page(wide)).ids
 

@@ -11,6 +11,8 @@ from credax.structure import apply, canonicalise, random, restore, trace
 from credax.structure.canonical import ORDERS, SCALES
 from credax.structure.verify import draw_variables
 
+pytestmark = pytest.mark.slow
+
 NETWORKS = ["mlp", "cnn", "resnet-batch", "grouped", "resnet-frn-padded", "residual-flatten"]
 MORE = ["mlp-one-input", "preact", "transformer", "concatenations", "stacked", "lstm"]
 
@@ -50,7 +52,6 @@ def test_all_copies_have_one_form(name):
         check_form(structure, variables, copy, *choice)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", NETWORKS + MORE)
 def test_all_copies_have_one_form_whatever_it_is(name):
     """Every scale and order, and both anchors."""

@@ -20,8 +20,10 @@ from credax.structure import (
     random,
     trace,
 )
-from credax.structure.sweeps import Problem, Term, solve
+from credax.structure.mass_solver import MassProblem, Term, solve
 from credax.structure.verify import draw_variables
+
+pytestmark = pytest.mark.slow
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "min_mass.npz"
 
@@ -64,7 +66,7 @@ def test_a_chain_of_numbers():
         Term(np.array([[[9.0]]]), [(second, 1.0, (0,)), (first, -1.0, (1,))]),
         Term(np.array([[0.25]]), [(second, -1.0, (0,))]),
     ]
-    found = solve(Problem(1, {first: (1,), second: (1,)}, terms), 1e-12, 100)
+    found = solve(MassProblem(1, {first: (1,), second: (1,)}, terms), 1e-12, 100)
     assert found.value[0] == pytest.approx(6.240251469155712, rel=1e-13)
 
 

@@ -14,6 +14,8 @@ from credax.structure import apply, barrier, kernels, match, modulate, random, t
 from credax.structure.symmetry import Element
 from credax.structure.verify import draw_variables
 
+pytestmark = pytest.mark.slow
+
 
 def prepared(network, shape, seed=0):
     x = struct(*shape)

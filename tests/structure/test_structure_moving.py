@@ -12,8 +12,8 @@ from credax.structure import (
     apply,
     apply_dual,
     canonicalise,
+    dead_units,
     random,
-    silent_units,
     trace,
 )
 
@@ -77,17 +77,17 @@ def test_powers_are_checked():
         apply_dual(structure, variables, random(structure, 1), power=0)
 
 
-def test_silent_units_are_named():
+def test_dead_units_are_named():
     network, variables = network_and_variables()
     structure = trace(network, variables, X)
-    assert silent_units(structure, variables) == {}
+    assert dead_units(structure, variables) == {}
     variables.params["0_dense"]["kernel"][:, 2] = 0
     variables.params["2_dense"]["kernel"][4] = 0
-    found = silent_units(structure, variables)
+    found = dead_units(structure, variables)
     assert np.flatnonzero(found[0]).tolist() == [2]
     assert np.flatnonzero(found[1]).tolist() == [4]
     many = jax.tree.map(lambda leaf: np.stack([leaf, leaf]), variables)
-    assert silent_units(structure, many)[0].shape == (2, 6)
+    assert dead_units(structure, many)[0].shape == (2, 6)
 
 
 def test_a_canonical_form_that_changes_the_function_is_refused():

@@ -42,5 +42,5 @@ def test_augmentations_are_drawn_independently():
 def test_names_and_shapes_are_checked():
     with pytest.raises(InputError, match="did you mean 'flip'"):
         check_augmentations(("flp",), (8, 8, 1))
-    with pytest.raises(InputError, match="pictures"):
+    with pytest.raises(InputError, match="images"):
         check_augmentations(("flip",), (8,))

@@ -15,7 +15,7 @@ import credax as cx
 from credax.data import Split
 from credax.description import describe, shortened
 from credax.errors import InputError
-from credax.methods.repulsive.lengthscale import Dense
+from credax.methods.repulsive.lengthscale import DenseMetric
 from credax.training import RunFolder
 
 PROBLEM = cx.Problem(cx.networks.MLP((4,), outputs=3), cx.Categorical())
@@ -145,7 +145,7 @@ def test_another_schedule_or_metric_is_another_run(blobs, tmp_path):
     fit(blobs, tmp_path / "a", cx.FoRDE(members=2, repulsion_scale=scaled(1e-3)))
     with pytest.raises(InputError, match=r"method\.repulsion_scale"):
         fit(blobs, tmp_path / "a", cx.FoRDE(members=2, repulsion_scale=scaled(2e-3)))
-    one, two = (Dense(jnp.diag(jnp.array([1.0, s]))) for s in (1.0, 2.0))
+    one, two = (DenseMetric(jnp.diag(jnp.array([1.0, s]))) for s in (1.0, 2.0))
     fit(blobs, tmp_path / "b", cx.FoRDE(members=2, lengthscale=one))
     with pytest.raises(InputError, match=r"method\.lengthscale"):
         fit(blobs, tmp_path / "b", cx.FoRDE(members=2, lengthscale=two))
@@ -255,5 +255,5 @@ def test_fit_takes_names_pairs_and_whole_data_sets(blobs):
         np.testing.assert_array_equal(
             one.predict(data.test.x).probs, found.predict(data.test.x).probs
         )
-    # 128 rows a batch on 60 rows: all of them.
+    # 128 rows per batch on 60 rows: all of them.
     cx.fit(PROBLEM, "single", blobs, training=cx.Training(epochs=1), progress=False)

@@ -7,6 +7,8 @@ import sys
 import numpy as np
 import pytest
 
+pytestmark = pytest.mark.slow
+
 WORKER = """
 import os, sys
 os.environ["JAX_NUM_CPU_DEVICES"] = sys.argv[3]
@@ -26,7 +28,6 @@ cx.fit(problem, record, split, training=training, mesh=mesh, folder=sys.argv[1],
 """
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("method", ["deep-ensemble", "forde"])
 def test_two_processes_equal_one(tmp_path, method):
     from credax.files import load_arrays

@@ -43,6 +43,7 @@ def run(method, splits, **options):
     return cx.fit(PROBLEM, method, splits[0], **options)
 
 
+@pytest.mark.slow
 def test_the_posterior_is_tuned_on_the_rows_held_out_and_once(splits, tmp_path):
     plain = run(Single(), splits, validation=splits[1])
     tuned = run(Shifted(), splits, validation=splits[1], folder=tmp_path / "run")

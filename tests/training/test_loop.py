@@ -46,7 +46,7 @@ def leaves(posterior):
 
 
 class Poisoned:
-    """A network whose odd members are born not finite: the sign of one random draw decides."""
+    """A network whose odd members start non-finite: the sign of one random draw decides."""
 
     inner = cx.networks.MLP((8,), outputs=3)
 
@@ -87,6 +87,7 @@ def test_all_members_gone_is_an_error(split):
         fit(split, learning_rate=1e30, epochs=8)
 
 
+@pytest.mark.slow
 def test_a_second_ensemble_extends_the_first(split):
     ten = fit(split, cx.DeepEnsemble(members=6))
     first, second = fit(split), fit(split, cx.DeepEnsemble(members=3, offset=3))
@@ -98,6 +99,7 @@ def test_a_second_ensemble_extends_the_first(split):
         cx.combine([first, first])
 
 
+@pytest.mark.slow
 def test_members_see_their_own_order_or_one_for_all(split):
     class SameStart:
         inner = cx.networks.MLP((8,), outputs=3)
@@ -144,6 +146,7 @@ def test_padding_the_last_batch_sees_every_row_once():
     np.testing.assert_allclose(moved, expected, rtol=1e-3)
 
 
+@pytest.mark.slow
 def test_best_members_are_kept_one_by_one(split):
     # Half of the validation labels are wrong: growing certainty makes the score worse.
     wrong = np.where(np.arange(60) % 2, (split.y + 1) % 3, split.y)
@@ -218,6 +221,7 @@ def test_a_damaged_checkpoint_gives_way_to_the_one_before(split, tmp_path, damag
     assert (tmp_path / "cut" / "state.damaged").exists()
 
 
+@pytest.mark.slow
 def test_records_of_a_resumed_run_are_those_of_an_undisturbed_one(split, tmp_path):
     class Stop(Exception):
         pass
@@ -326,6 +330,7 @@ def test_members_must_divide_over_the_mesh(split):
         cx.fit(PROBLEM, cx.DeepEnsemble(members=3), split, training=TRAINING, mesh=mesh)
 
 
+@pytest.mark.slow
 def test_shared_augmentation_is_one_draw_for_all():
     """Members that differ in nothing stay equal exactly when the draw is shared."""
     x = np.random.default_rng(0).integers(0, 255, (32, 6, 6, 1), dtype=np.uint8)

@@ -24,8 +24,8 @@ def test_piecewise_linear_is_the_reference_schedule(float64, case, epochs, ratio
     np.testing.assert_array_equal(first_steps, last_steps)
 
 
-def test_cyclic_cosine_oracle(float64):
-    """O-SCHED: a0 = .1, C = 5, k = 1..6."""
+def test_cyclic_cosine_by_hand(float64):
+    """Rate .1, C = 5, k = 1..6."""
     factor = cyclic_cosine(10, cycles=2)
     rates = [0.1 * float(factor(jnp.asarray(k))) for k in range(6)]
     np.testing.assert_allclose(

@@ -1,4 +1,4 @@
-"""Signals, kills and members that settle: nothing is lost, nothing goes on that should not."""
+"""Signals, kills and members that stop: nothing is lost, nothing goes on that should not."""
 
 import os
 import signal
@@ -101,7 +101,7 @@ def _catches(process):
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
 @pytest.mark.parametrize("early", [True, False])
-@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="Linux tells when to begin")
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs /proc")
 def test_the_command_ends_with_a_sentence_and_its_code(tmp_path, number, code, early):
     """Early (imports, compiling) and in the training; never a traceback or a crash."""
     command = [sys.executable, "-m", "credax", "fit", "single", "--data", "digits", "--epochs"]

@@ -12,6 +12,8 @@ from credax.errors import InputError
 from credax.quality import compare_units
 from credax.zoo import Zoo, analyse, train_zoo
 
+pytestmark = pytest.mark.slow
+
 NETWORK = {"name": "mlp", "options": {"hidden": (6,)}, "outputs": 3}
 TRAINING = cx.Training(epochs=6, batch_size=10, learning_rate=0.05, strategy="vmap")
 
@@ -84,7 +86,6 @@ def test_members_that_learn_nothing_are_kept_out(problem, dataset, tmp_path):
     assert [json.loads(line)["status"] for line in records] == ["failed"] * 4
 
 
-@pytest.mark.slow
 def test_diverged_members_have_records_and_no_place(problem, dataset, tmp_path):
     wild = TRAINING.replace(learning_rate=1e30, schedule="constant")
     with pytest.raises(InputError, match="no usable members"):
@@ -93,7 +94,6 @@ def test_diverged_members_have_records_and_no_place(problem, dataset, tmp_path):
     assert [json.loads(line)["status"] for line in lines] == ["diverged"] * 3
 
 
-@pytest.mark.slow
 def test_an_analysis_of_a_zoo(problem, dataset, tmp_path):
     zoo = train(problem, dataset, tmp_path / "zoo", 24)
     found = analyse(zoo, dataset.test.x, 5 * dataset.test.x, permutations=99)
@@ -129,7 +129,6 @@ def test_the_commands(tmp_path, capsys):
     assert main(["zoo", "--help"]) == 0
 
 
-@pytest.mark.slow
 def test_units_of_independent_digit_networks_are_exchangeable(tmp_path):
     """300 networks: the row test and the index test pass at 1 % (one layer, one seed)."""
     data = cx.data.load("digits")

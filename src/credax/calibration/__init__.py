@@ -1,4 +1,4 @@
-"""Calibration: maps fitted on rows of their own that make a prediction mean what it says.
+"""Calibration: maps fitted on held-out rows that make predictions calibrated.
 
 A calibrator is a frozen record with ``fit(prediction, y, *, key=None)``; what it returns maps
 predictions to predictions, or to sets and intervals. Names are loaded when first used.
@@ -10,35 +10,35 @@ from credax.calibration.registry import describe as describe
 from credax.calibration.registry import entry as entry
 from credax.calibration.registry import get as get
 from credax.calibration.registry import names as names
-from credax.lazy import lazy_names
+from credax.lazy import lazy_package
 
 if TYPE_CHECKING:
     from credax.calibration.binary import Beta as Beta
     from credax.calibration.binary import Platt as Platt
     from credax.calibration.binning import BBQ as BBQ
     from credax.calibration.binning import Histogram as Histogram
+    from credax.calibration.classwise import Isotonic as Isotonic
+    from credax.calibration.classwise import pool_adjacent_violators as pool_adjacent_violators
     from credax.calibration.conformal import Mondrian as Mondrian
-    from credax.calibration.conformal import conformalize as conformalize
-    from credax.calibration.fitted_sets import ConformalSets as ConformalSets
-    from credax.calibration.fitting import calibrate as calibrate
+    from credax.calibration.conformal import conformalise as conformalise
+    from credax.calibration.conformal_quantiles import conformal_quantile as conformal_quantile
+    from credax.calibration.conformal_quantiles import conformal_rank as conformal_rank
+    from credax.calibration.conformal_quantiles import rows_needed as rows_needed
     from credax.calibration.intervals import CQR as CQR
     from credax.calibration.intervals import ConformalIntervals as ConformalIntervals
     from credax.calibration.intervals import Intervals as Intervals
     from credax.calibration.intervals import Normalised as Normalised
     from credax.calibration.intervals import Residual as Residual
-    from credax.calibration.isotonic import Isotonic as Isotonic
-    from credax.calibration.isotonic import pool_adjacent_violators as pool_adjacent_violators
     from credax.calibration.protocol import CalibrationWarning as CalibrationWarning
     from credax.calibration.protocol import Calibrator as Calibrator
     from credax.calibration.protocol import Fitted as Fitted
     from credax.calibration.quantile_recalibration import (
         QuantileRecalibration as QuantileRecalibration,
     )
-    from credax.calibration.rank import conformal_quantile as conformal_quantile
-    from credax.calibration.rank import conformal_rank as conformal_rank
-    from credax.calibration.rank import rows_needed as rows_needed
-    from credax.calibration.raps_tuning import tune_raps as tune_raps
-    from credax.calibration.recalibrated import RecalibratedPrediction as RecalibratedPrediction
+    from credax.calibration.quantile_recalibration import (
+        RecalibratedPrediction as RecalibratedPrediction,
+    )
+    from credax.calibration.rows import calibrate as calibrate
     from credax.calibration.rows import calibration_rows as calibration_rows
     from credax.calibration.rows import check_rows as check_rows
     from credax.calibration.rows import refuse_training_rows as refuse_training_rows
@@ -48,53 +48,14 @@ if TYPE_CHECKING:
     from credax.calibration.scaling import Vector as Vector
     from credax.calibration.sets import APS as APS
     from credax.calibration.sets import RAPS as RAPS
+    from credax.calibration.sets import ConformalSets as ConformalSets
     from credax.calibration.sets import Threshold as Threshold
+    from credax.calibration.sets import tune_raps as tune_raps
     from credax.calibration.storage import load as load
     from credax.calibration.storage import save as save
     from credax.calibration.temperature import Temperature as Temperature
     from credax.calibration.temperature import nll_after_temperature as nll_after_temperature
     from credax.calibration.variance_scaling import VarianceScaling as VarianceScaling
 
-_WHERE = {
-    "Calibrator": "protocol",
-    "Fitted": "protocol",
-    "CalibrationWarning": "protocol",
-    "calibrate": "fitting",
-    "Temperature": "temperature",
-    "nll_after_temperature": "temperature",
-    "Vector": "scaling",
-    "Matrix": "scaling",
-    "Dirichlet": "scaling",
-    "Histogram": "binning",
-    "BBQ": "binning",
-    "Isotonic": "isotonic",
-    "pool_adjacent_violators": "isotonic",
-    "Beta": "binary",
-    "Platt": "binary",
-    "VarianceScaling": "variance_scaling",
-    "QuantileRecalibration": "quantile_recalibration",
-    "RecalibratedPrediction": "recalibrated",
-    "conformalize": "conformal",
-    "Threshold": "sets",
-    "APS": "sets",
-    "RAPS": "sets",
-    "Mondrian": "conformal",
-    "Residual": "intervals",
-    "Normalised": "intervals",
-    "CQR": "intervals",
-    "ConformalSets": "fitted_sets",
-    "ConformalIntervals": "intervals",
-    "Intervals": "intervals",
-    "tune_raps": "raps_tuning",
-    "conformal_rank": "rank",
-    "conformal_quantile": "rank",
-    "rows_needed": "rank",
-    "calibration_rows": "rows",
-    "check_rows": "rows",
-    "refuse_training_rows": "rows",
-    "row_digests": "rows",
-    "save": "storage",
-    "load": "storage",
-}
-__getattr__, _lazy = lazy_names(__name__, _WHERE)
+__getattr__, __dir__, _lazy = lazy_package(__name__, __file__)
 __all__ = [*_lazy, "describe", "entry", "get", "names"]  # pyright: ignore[reportUnsupportedDunderAll]

@@ -6,11 +6,10 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from scipy.optimize import minimize
 
 from credax.calibration.inputs import chosen_logs, class_arrays, require_two_classes
-from credax.calibration.mixture_nll import mixture_nll, warn_if_undetermined
-from credax.calibration.protocol import ApplyTo, check_apply_to
+from credax.calibration.mixture_nll import minimise, mixture_nll, warn_if_undetermined
+from credax.calibration.protocol import ApplyTo, as_apply_to
 from credax.prediction import ClassPrediction
 
 
@@ -36,17 +35,14 @@ def _two_classes(logs, a, b, c):
 
 
 class Beta(eqx.Module):
-    """``σ(a log p - b log(1-p) + c)`` with ``a, b >= 0``: exact if the scores are beta laws.
+    """``σ(a log p - b log(1-p) + c)`` with ``a, b >= 0``: exact if the scores are beta distributed.
 
     Contains the identity (``a = b = 1, c = 0``), unlike Platt's map of probabilities. Minimises the
     mixture's NLL by L-BFGS-B from the identity, float64 on the host.
     Reference: M. Kull, T. Silva Filho and P. Flach, Beta calibration, AISTATS 2017.
     """
 
-    apply_to: ApplyTo = "members"
-
-    def __check_init__(self):
-        check_apply_to(self.apply_to)
+    apply_to: ApplyTo = eqx.field(default="members", converter=as_apply_to)
 
     def fit(self, prediction: ClassPrediction, y: Any, *, key: Any = None) -> FittedBinary:
         """The three numbers for labels ``y`` ``[batch]`` of 0 and 1; ``key`` is not needed."""
@@ -61,10 +57,7 @@ class Platt(eqx.Module):
     calibration with ``a = b``. Reference: J. Platt, Advances in Large Margin Classifiers, 1999.
     """
 
-    apply_to: ApplyTo = "members"
-
-    def __check_init__(self):
-        check_apply_to(self.apply_to)
+    apply_to: ApplyTo = eqx.field(default="members", converter=as_apply_to)
 
     def fit(self, prediction: ClassPrediction, y: Any, *, key: Any = None) -> FittedBinary:
         """Slope and offset for labels ``y`` ``[batch]`` of 0 and 1; ``key`` is not needed."""
@@ -87,8 +80,7 @@ def _fit_binary(name, prediction, y, free, apply_to) -> FittedBinary:
 
     start = np.append(np.ones(len(free) - 1), 0.0)
     bounds = [(0.0, None)] * (len(free) - 1) + [(None, None)]
-    options = {"maxiter": 2000, "ftol": 1e-15, "gtol": 1e-10}
-    best = minimize(objective, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
-    warn_if_undetermined(name, y, 2, float(best.fun))
-    a, b, c = (best.x @ free).tolist()
+    best, loss = minimise(objective, start, 1e-10, bounds)
+    warn_if_undetermined(name, y, 2, loss)
+    a, b, c = (best @ free).tolist()
     return FittedBinary(a, b, c, apply_to)

@@ -8,7 +8,7 @@ from jaxtyping import Float, Int
 from scipy.special import gammaln
 
 from credax.calibration.classwise import EDGE_ROUNDINGS, StepMaps, check_bins, padded, pairs
-from credax.calibration.protocol import ApplyTo, check_apply_to
+from credax.calibration.protocol import ApplyTo, as_apply_to
 from credax.errors import InputError
 from credax.prediction import ClassPrediction
 
@@ -28,11 +28,10 @@ class Histogram(eqx.Module):
     """
 
     bins: int = 15
-    apply_to: ApplyTo = "mixture"
+    apply_to: ApplyTo = eqx.field(default="mixture", converter=as_apply_to)
 
     def __check_init__(self):
         check_bins(self.bins)
-        check_apply_to(self.apply_to)
 
     def fit(self, prediction: ClassPrediction, y: Any, *, key: Any = None) -> StepMaps:
         """The bins' shares for labels ``y`` ``[batch]``; ``key`` is not needed."""
@@ -61,11 +60,10 @@ class BBQ(eqx.Module):
 
     bins: int = 15
     prior: float = 2.0
-    apply_to: ApplyTo = "mixture"
+    apply_to: ApplyTo = eqx.field(default="mixture", converter=as_apply_to)
 
     def __check_init__(self):
         check_bins(self.bins, 2)
-        check_apply_to(self.apply_to)
         if not 0 < self.prior < np.inf:
             raise InputError(f"prior is {self.prior}; give a positive number of imagined rows")
 

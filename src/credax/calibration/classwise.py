@@ -1,20 +1,23 @@
-"""Maps of one probability at a time: one for each class (one against the rest), then renormalised.
+"""Calibration maps of one probability at a time: one per class (one against the rest), then
+renormalised.
 
 Both kinds of map are kept as tables padded to a common length, so that applying them is one
 vectorised lookup.
 """
 
+from abc import abstractmethod
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
+from scipy.optimize import isotonic_regression
 
 from credax.calibration.inputs import chosen_probs, require_classes
-from credax.calibration.protocol import ApplyTo
+from credax.calibration.protocol import ApplyTo, as_apply_to
 from credax.errors import InputError
 from credax.metrics.checks import check
 from credax.prediction import ClassPrediction
@@ -23,7 +26,26 @@ from credax.prediction import ClassPrediction
 EDGE_ROUNDINGS = 16
 
 
-class StepMaps(eqx.Module):
+class _ClassMaps(eqx.Module):
+    @abstractmethod
+    def raw(self, probs: Float[Array, "... classes"]) -> Float[Array, "... classes"]:
+        """The mapped probabilities before renormalisation."""
+
+    def _renormalised(self: Any, prediction: ClassPrediction) -> Any:
+        require_classes(prediction, "the calibrator", len(self.values))
+        probs = chosen_probs(prediction, self.apply_to)
+        return _divide(self.raw(probs), probs)
+
+    def __call__(self, prediction: ClassPrediction) -> ClassPrediction:
+        """The calibrated prediction; jit-able."""
+        return ClassPrediction(self._renormalised(prediction)[0])
+
+    def unchanged_rows(self, prediction: ClassPrediction) -> int:
+        """How many rows (of all members) mapped to zero in every class and were left alone."""
+        return int(self._renormalised(prediction)[1])
+
+
+class StepMaps(_ClassMaps):
     """A step function for each class: ``values[k, j]`` on ``(edges[k, j-1], edges[k, j]]``.
 
     ``edges`` is ``[classes, steps - 1]``, padded with infinity where a class has fewer.
@@ -39,16 +61,8 @@ class StepMaps(eqx.Module):
         edges, values = (a.astype(probs.dtype) for a in (self.edges * slack, self.values))
         return _steps(edges, values, probs)
 
-    def __call__(self, prediction: ClassPrediction) -> ClassPrediction:
-        """The calibrated prediction; jit-able."""
-        return _renormalised(self, prediction)[0]
 
-    def unchanged_rows(self, prediction: ClassPrediction) -> int:
-        """How many rows (of all members) mapped to zero in every class and were left alone."""
-        return int(_renormalised(self, prediction)[1])
-
-
-class LineMaps(eqx.Module):
+class LineMaps(_ClassMaps):
     """A piecewise linear function for each class through ``(knots[k, j], values[k, j])``.
 
     Constant outside the knots; padded by repeating the last knot where a class has fewer.
@@ -63,23 +77,7 @@ class LineMaps(eqx.Module):
         knots, values = (a.astype(probs.dtype) for a in (self.knots, self.values))
         return _lines(knots, values, probs)
 
-    def __call__(self, prediction: ClassPrediction) -> ClassPrediction:
-        """The calibrated prediction; jit-able."""
-        return _renormalised(self, prediction)[0]
 
-    def unchanged_rows(self, prediction: ClassPrediction) -> int:
-        """How many rows (of all members) mapped to zero in every class and were left alone."""
-        return int(_renormalised(self, prediction)[1])
-
-
-def _renormalised(maps: StepMaps | LineMaps, prediction: ClassPrediction):
-    require_classes(prediction, "the calibrator", len(maps.values))
-    probs = chosen_probs(prediction, maps.apply_to)
-    log_probs, unchanged = _divide(maps.raw(probs), probs)
-    return ClassPrediction(log_probs), unchanged
-
-
-# Compiled, because one program is dispatched (and built) faster than its ten operations apart.
 @jax.jit
 def _steps(edges, values, probs):
     return jax.vmap(lambda e, v, p: v[jnp.searchsorted(e, p)], (0, 0, -1), -1)(edges, values, probs)
@@ -130,3 +128,63 @@ def check_bins(bins: int, least: int = 1) -> None:
     """Raise unless ``bins`` is a whole number from ``least``."""
     if isinstance(bins, bool) or not isinstance(bins, int | np.integer) or bins < least:
         raise InputError(f"bins is {bins!r}; give a whole number from {least}")
+
+
+class Isotonic(eqx.Module):
+    """For each class the non-decreasing function of ``p_k`` nearest to ``1[y = k]`` in squares.
+
+    ``interpolation="linear"`` joins the pooled blocks by straight lines, ``"step"`` changes
+    half-way between them; outside the calibration rows the map is constant. Rows are then divided
+    by their sum, as in `Histogram`, and ``apply_to`` is the mixture by default for the same reason.
+    Reference: B. Zadrozny and C. Elkan, KDD 2002.
+
+    >>> p = ClassPrediction.from_probs([[[0.9, 0.1], [0.6, 0.4], [0.4, 0.6], [0.1, 0.9]]])
+    >>> Isotonic().fit(p, np.array([0, 1, 0, 1])).values[1].tolist()
+    [0.0, 0.5, 0.5, 1.0]
+    """
+
+    interpolation: Literal["linear", "step"] = "linear"
+    apply_to: ApplyTo = eqx.field(default="mixture", converter=as_apply_to)
+
+    def __check_init__(self):
+        if self.interpolation not in ("linear", "step"):
+            raise InputError(f"interpolation is {self.interpolation!r}; give 'linear' or 'step'")
+
+    def fit(self, prediction: ClassPrediction, y: Any, *, key: Any = None) -> LineMaps | StepMaps:
+        """The maps for labels ``y`` ``[batch]``; ``key`` is not needed."""
+        del key
+        probs, hits = pairs(prediction, y, self.apply_to, "'isotonic'")
+        fits = [_blocks(p, hit) for p, hit in zip(probs.T, hits.T, strict=True)]
+        if self.interpolation == "step":
+            edges = padded([(last[:-1] + first[1:]) / 2 for first, last, _ in fits], np.inf)
+            return StepMaps(edges, padded([value for _, _, value in fits], None), self.apply_to)
+        knots, values = zip(*[_ends(*fit) for fit in fits], strict=True)
+        return LineMaps(padded(knots, None), padded(values, None), self.apply_to)
+
+
+def _blocks(p, hit):
+    """First and last probability and the value of each pooled block."""
+    points, index, count = np.unique(p, return_inverse=True, return_counts=True)
+    share = np.bincount(index, weights=hit) / count
+    fitted = pool_adjacent_violators(share, count.astype(np.float64))
+    points = points.astype(np.float64)
+    new = np.flatnonzero(np.append(True, np.diff(fitted) > 0))
+    last = np.append(new[1:], len(points)) - 1
+    return points[new], points[last], fitted[new]
+
+
+def _ends(first, last, value):
+    """The corners of the line through the blocks: both ends of each, one if it is a point."""
+    both = np.stack([np.ones(len(first), bool), last > first], axis=1).ravel()
+    return np.stack([first, last], 1).ravel()[both], np.repeat(value, 2)[both]
+
+
+def pool_adjacent_violators(
+    values: Float[np.ndarray, " points"], weights: Float[np.ndarray, " points"] | None = None
+) -> Float[np.ndarray, " points"]:
+    """The non-decreasing sequence nearest to ``values`` in weighted squares, by scipy.
+
+    >>> pool_adjacent_violators(np.array([0.0, 1.0, 0.0, 1.0])).tolist()
+    [0.0, 0.5, 0.5, 1.0]
+    """
+    return isotonic_regression(values, weights=weights).x

@@ -7,11 +7,10 @@ import equinox as eqx
 import jax
 import numpy as np
 
-from credax.calibration.fitted_sets import ConformalSets
+from credax.calibration.conformal_quantiles import as_alpha
 from credax.calibration.intervals import CQR, ConformalIntervals, Normalised, Residual
 from credax.calibration.protocol import as_key, generator
-from credax.calibration.rank import as_alpha
-from credax.calibration.sets import APS, RAPS, Threshold
+from credax.calibration.sets import APS, RAPS, ConformalSets, Threshold
 from credax.calibration.temperature import Temperature
 from credax.errors import InputError, unknown
 from credax.metrics.checks import check
@@ -26,7 +25,7 @@ class Mondrian(eqx.Module):
     """A conformal quantile for each group of rows: the coverage holds within every group.
 
     Classification without ``groups`` takes the label itself (class-conditional: rare classes are
-    covered as often as common ones); regression needs ``groups``, one whole number a row. Groups
+    covered as often as common ones); regression needs ``groups``, one whole number per row. Groups
     with fewer than ``ceil(1/alpha) - 1`` rows get full sets and are named in a warning.
     Reference: V. Vovk, A. Gammerman and G. Shafer, 2005, chapter 4.
     """
@@ -40,14 +39,14 @@ class Mondrian(eqx.Module):
     def fit(
         self, prediction: Any, y: Any, *, key: Any = None, groups: Any = None
     ) -> ConformalSets | ConformalIntervals:
-        """The quantiles for labels or targets ``y``; see `conformalize`."""
+        """The quantiles for labels or targets ``y``; see `conformalise`."""
         if groups is None and not isinstance(prediction, ClassPrediction):
             raise InputError("groups is missing; regression has no classes to group rows by")
         score = _score(self.score)(alpha=self.alpha)
         return score.fit(prediction, y, key=key, groups="class" if groups is None else groups)
 
 
-def conformalize(
+def conformalise(
     prediction: Any,
     y: Any,
     *,
@@ -63,12 +62,12 @@ def conformalize(
     ``q`` is the ``k``-th smallest of the ``n`` calibration scores, ``k = ceil((n+1)(1-alpha))``;
     too few rows (``k > n``) give full sets and a warning. ``method`` is ``threshold`` (``lac``),
     ``aps``, ``raps`` or ``mondrian`` for classes, and ``residual``, ``normalised`` or ``cqr`` for
-    regression. ``groups`` is ``"class"`` or one whole number a row. ``temperature=True`` first
+    regression. ``groups`` is ``"class"`` or one whole number per row. ``temperature=True`` first
     fits a temperature on a random half of the rows (drawn by ``key``) and calibrates on the other
     half: never both on the same rows. Other ``settings`` go to the method's record.
 
     >>> p = ClassPrediction.from_probs([[[0.5, 0.3, 0.2]] * 9])
-    >>> sets = conformalize(p, np.array([0, 0, 0, 1, 1, 1, 1, 0, 0]), alpha=0.1)
+    >>> sets = conformalise(p, np.array([0, 0, 0, 1, 1, 1, 1, 0, 0]), alpha=0.1)
     >>> sets.predict_set(p)[0].tolist()
     [True, True, False]
     """

@@ -50,15 +50,29 @@ def chosen_probs(prediction: ClassPrediction, apply_to: ApplyTo) -> Array:
 
 def require_classes(prediction: Any, who: str, classes: int | None = None) -> None:
     """Raise unless the prediction is of classes (and of as many as were fitted)."""
-    if not isinstance(prediction, ClassPrediction):
+    _require(prediction, ClassPrediction, "classification", who)
+    _require_size(prediction.log_probs.shape[-1], classes, "classes", who)
+
+
+def require_numbers(prediction: Any, who: str, targets: int | None = None) -> None:
+    """Raise unless the prediction is of real numbers (and of as many targets as were fitted)."""
+    _require(prediction, GaussianPrediction, "regression", who)
+    _require_size(prediction.means.shape[-1], targets, "target(s)", who)
+
+
+def _require(prediction: Any, kind: type, task: str, who: str) -> None:
+    if not isinstance(prediction, kind):
         raise InputError(
-            f"prediction is a {type(prediction).__name__}; {who} is for classification: "
-            "give the ClassPrediction that posterior.predict returns"
+            f"prediction is a {type(prediction).__name__}; {who} is for {task}: "
+            f"give the {kind.__name__} that posterior.predict returns"
         )
-    if classes is not None and prediction.log_probs.shape[-1] != classes:
+
+
+def _require_size(size: int, fitted: int | None, what: str, who: str) -> None:
+    if fitted is not None and size != fitted:
         raise InputError(
-            f"the prediction has {prediction.log_probs.shape[-1]} classes; {who} was fitted on "
-            f"{classes}: fit it again on predictions of this network"
+            f"the prediction has {size} {what}; {who} was fitted on {fitted}: "
+            "fit it again on predictions of this network"
         )
 
 
@@ -73,20 +87,6 @@ def require_two_classes(prediction: ClassPrediction, who: str) -> None:
         )
 
 
-def require_numbers(prediction: Any, who: str, targets: int | None = None) -> None:
-    """Raise unless the prediction is of real numbers (and of as many targets as were fitted)."""
-    if not isinstance(prediction, GaussianPrediction):
-        raise InputError(
-            f"prediction is a {type(prediction).__name__}; {who} is for regression: "
-            "give the GaussianPrediction that posterior.predict returns"
-        )
-    if targets is not None and prediction.means.shape[-1] != targets:
-        raise InputError(
-            f"the prediction has {prediction.means.shape[-1]} target(s); {who} was fitted on "
-            f"{targets}: fit it again on predictions of this network"
-        )
-
-
 def check_unlabelled(prediction: ClassPrediction | GaussianPrediction) -> None:
     """The checks of `credax.metrics.check` where there are no labels yet."""
     if isinstance(prediction, ClassPrediction):
@@ -96,5 +96,5 @@ def check_unlabelled(prediction: ClassPrediction | GaussianPrediction) -> None:
 
 
 def as_columns(y: Any, prediction: Any) -> Float[np.ndarray, "batch targets"]:
-    """Targets in float64 with one column a target, whatever the shape they came in."""
+    """Targets in float64 with one column per target, whatever the shape they came in."""
     return np.asarray(y, np.float64).reshape(prediction.means.shape[1:])

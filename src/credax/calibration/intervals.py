@@ -1,15 +1,15 @@
 """Conformal prediction intervals: residual, normalised residual and conformalised quantiles."""
 
-from typing import Any, NamedTuple, Protocol
+from abc import abstractmethod
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from credax.calibration.groups import group_quantiles, rows_of_groups
+from credax.calibration.conformal_quantiles import as_alpha, exact, group_quantiles, rows_of_groups
 from credax.calibration.inputs import as_columns, check_unlabelled, require_numbers
-from credax.calibration.rank import as_alpha, exact
-from credax.calibration.recalibrated import RecalibratedPrediction
+from credax.calibration.quantile_recalibration import RecalibratedPrediction
 from credax.errors import InputError
 from credax.metrics.checks import check
 from credax.prediction import GaussianPrediction
@@ -39,46 +39,40 @@ class Intervals(NamedTuple):
         return (self.low <= y) & (y <= self.high)
 
 
-class IntervalScore(Protocol):
+class IntervalScore(eqx.Module):
     """A band around a prediction: its ends, and the unit in which it is widened."""
 
-    @property
-    def alpha(self) -> Any:
-        """The allowed share of misses."""
-        ...
+    alpha: float = eqx.field(default=0.1, converter=as_alpha)
 
-    def band(self, prediction: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    @abstractmethod
+    def band(self, prediction: Regression) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Low end, high end and unit, ``[batch, targets]`` each."""
-        ...
+
+    def fit(self, prediction: Regression, y: Any, *, key: Any = None, groups: Any = None):
+        """The quantile for targets ``y``; ``key`` is not needed; see `conformalise`."""
+        del key
+        return fit_intervals(self, prediction, y, groups)
 
 
-class Residual(eqx.Module):
+class Residual(IntervalScore):
     """Score ``|y - μ|``: the interval ``μ ± q``, equally wide everywhere.
 
     Reference: J. Lei et al., JASA 113, 2018.
     """
-
-    alpha: float = eqx.field(default=0.1, converter=as_alpha)
 
     def band(self, prediction: Regression) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """The mean twice, and one."""
         mean = _columns(prediction.mean, prediction)
         return mean, mean, np.ones_like(mean)
 
-    def fit(self, prediction: Regression, y: Any, *, key: Any = None, groups: Any = None):
-        """The quantile for targets ``y``; ``key`` is not needed; see `conformalize`."""
-        del key
-        return fit_intervals(self, prediction, y, groups)
 
-
-class Normalised(eqx.Module):
-    """Score ``|y - μ| / σ(x)``: the interval ``μ ± q σ(x)``, wide where the prediction is unsure.
+class Normalised(IntervalScore):
+    """Score ``|y - μ| / σ(x)``: the interval ``μ ± q σ(x)``, wide where it is uncertain.
 
     ``floor`` is the least ``σ`` that is divided by, in the unit of ``y``, so that a row the
     prediction is certain of cannot have an infinite score.
     """
 
-    alpha: float = eqx.field(default=0.1, converter=as_alpha)
     floor: float = 1e-6
 
     def __check_init__(self):
@@ -90,13 +84,8 @@ class Normalised(eqx.Module):
         mean = _columns(prediction.mean, prediction)
         return mean, mean, np.maximum(_columns(prediction.std, prediction), self.floor)
 
-    def fit(self, prediction: Regression, y: Any, *, key: Any = None, groups: Any = None):
-        """The quantile for targets ``y``; ``key`` is not needed; see `conformalize`."""
-        del key
-        return fit_intervals(self, prediction, y, groups)
 
-
-class CQR(eqx.Module):
+class CQR(IntervalScore):
     """Score ``max(q_low - y, y - q_high)``: the predicted quantiles, both moved out by ``q``.
 
     The quantiles are those of the mixture at ``alpha/2`` and ``1 - alpha/2``. A negative ``q``
@@ -104,23 +93,16 @@ class CQR(eqx.Module):
     Reference: Y. Romano, E. Patterson and E. Candès, NeurIPS 2019.
     """
 
-    alpha: float = eqx.field(default=0.1, converter=as_alpha)
-
     def band(self, prediction: Regression) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """The two quantiles, and one."""
         half = float(exact(self.alpha) / 2)
         low, high = (_columns(prediction.quantile(q), prediction) for q in (half, 1 - half))
         return low, high, np.ones_like(low)
 
-    def fit(self, prediction: Regression, y: Any, *, key: Any = None, groups: Any = None):
-        """The quantile for targets ``y``; ``key`` is not needed; see `conformalize`."""
-        del key
-        return fit_intervals(self, prediction, y, groups)
-
 
 def interval_scores(
     low: np.ndarray, high: np.ndarray, unit: np.ndarray, y: np.ndarray
-) -> Float[np.ndarray, "batch targets"]:
+) -> Float[np.ndarray, "..."]:
     """``max(low - y, y - high) / unit``: how far outside the band a target lies, negative inside.
 
     >>> one = np.ones(4)
@@ -134,8 +116,8 @@ def interval_scores(
 class ConformalIntervals(eqx.Module):
     """Intervals that hold each target of a new row with probability at least ``1 - alpha``.
 
-    Several targets have a quantile each: the promise is for each, not for all at once. See
-    `ConformalSets` for what the promise means.
+    Several targets have a quantile each: the guarantee is for each, not for all at once. See
+    `ConformalSets` for what it means.
     """
 
     score: Any
@@ -146,9 +128,9 @@ class ConformalIntervals(eqx.Module):
 
     def predict_interval(self, prediction: Regression, *, groups: Any = None) -> Intervals:
         """The interval of each row (and target); ``groups`` if they were given at calibration."""
-        law = _law(prediction)
-        require_numbers(law, "the conformal calibrator", self.quantiles.shape[1])
-        check_unlabelled(law)
+        mixture = _mixture(prediction)
+        require_numbers(mixture, "the conformal calibrator", self.quantiles.shape[1])
+        check_unlabelled(mixture)
         low, high, unit = self.score.band(prediction)
         wanted = rows_of_groups(groups, self.groups, len(low)) if self.grouped else 0
         reach = self.quantiles[wanted] * unit
@@ -164,18 +146,18 @@ class ConformalIntervals(eqx.Module):
 def fit_intervals(
     score: IntervalScore, prediction: Regression, y: Any, groups: Any
 ) -> ConformalIntervals:
-    """The conformal quantile of a score on targets ``y``, over all rows or group by group."""
-    law, y = _law(prediction), np.asarray(y)
-    require_numbers(law, "a conformal interval")
-    check(law, y)
-    scores = interval_scores(*score.band(prediction), as_columns(y, law))
+    """The conformal quantile of a score on targets ``y``, over all rows or per group."""
+    mixture, y = _mixture(prediction), np.asarray(y)
+    require_numbers(mixture, "a conformal interval")
+    check(mixture, y)
+    scores = interval_scores(*score.band(prediction), as_columns(y, mixture))
     quantiles, counts, names = group_quantiles(scores, score.alpha, groups)
     return ConformalIntervals(score, quantiles, counts, names, groups is not None)
 
 
-def _law(prediction: Any) -> Any:
+def _mixture(prediction: Any) -> Any:
     return prediction.base if isinstance(prediction, RecalibratedPrediction) else prediction
 
 
 def _columns(values: Any, prediction: Regression) -> Float[np.ndarray, "batch targets"]:
-    return as_columns(values, _law(prediction))
+    return as_columns(values, _mixture(prediction))

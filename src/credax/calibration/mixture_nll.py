@@ -4,18 +4,20 @@ On the host in float64: calibration sets are small, and the optima are wanted to
 """
 
 import warnings
+from collections.abc import Callable, Sequence
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Float, Integer
+from scipy.optimize import minimize
 
 from credax.calibration.protocol import CalibrationWarning
 
-# No map reaches such a likelihood unless it can classify every row rightly with any margin.
+# No map reaches such a likelihood unless it can classify every row correctly with any margin.
 _PERFECT = 1e-6
 
 
 def mixture_nll(
-    logits: Float[np.ndarray, "classes members batch"], y: Int[np.ndarray, " batch"]
+    logits: Float[np.ndarray, "classes members batch"], y: Integer[np.ndarray, " batch"]
 ) -> tuple[float, Float[np.ndarray, "classes members batch"]]:
     """``-mean log (1/M) Σ_m softmax(logits_m)_y`` and its gradient with respect to the logits.
 
@@ -48,7 +50,7 @@ def log_softmax(
 
 
 def label_entries(
-    array: Float[np.ndarray, "classes members batch"], y: Int[np.ndarray, " batch"]
+    array: Float[np.ndarray, "classes members batch"], y: Integer[np.ndarray, " batch"]
 ) -> Float[np.ndarray, "members batch"]:
     """The entries of each row's label."""
     return array[y, :, np.arange(len(y))].T
@@ -64,12 +66,14 @@ def shares(
     return share / total, highest + np.log(total)
 
 
-def warn_if_undetermined(name: str, y: Int[np.ndarray, " batch"], classes: int, nll: float) -> None:
-    """Warn where the likelihood has no optimum: the map ran off as far as the search went."""
+def warn_if_undetermined(
+    name: str, y: Integer[np.ndarray, " batch"], classes: int, nll: float
+) -> None:
+    """Warn where the likelihood has no optimum, so that the parameters grow without bound."""
     absent = np.setdiff1d(np.arange(classes), y)
     why = None
     if nll < _PERFECT:
-        why = "every calibration row is classified rightly, so its weights could grow for ever"
+        why = "every calibration row is classified correctly, so its weights are unbounded"
     elif absent.size:
         why = f"class {absent[0]} has no calibration row, so its probability was driven to zero"
     if why:
@@ -78,3 +82,21 @@ def warn_if_undetermined(name: str, y: Int[np.ndarray, " batch"], classes: int, 
             CalibrationWarning,
             stacklevel=3,
         )
+
+
+def minimise(
+    objective: Callable[[np.ndarray], tuple[float, np.ndarray]],
+    start: Float[np.ndarray, " parameters"],
+    tolerance: float = 1e-8,
+    bounds: Sequence[tuple[float | None, float | None]] | None = None,
+) -> tuple[Float[np.ndarray, " parameters"], float]:
+    """The minimum by L-BFGS-B, and the value there; ``objective`` returns value and gradient."""
+    options = {
+        "maxiter": 5000,
+        "maxfun": 20000,
+        "maxcor": 20,
+        "ftol": tolerance**2,
+        "gtol": tolerance,
+    }
+    found = minimize(objective, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
+    return found.x, float(found.fun)

@@ -32,7 +32,7 @@ class Fitted(Protocol):
 class Calibrator(Protocol):
     """A frozen record of settings whose `fit` learns a map from rows of its own.
 
-    The rows must be neither those the network was trained on nor those it is judged on:
+    The rows must be neither those the network was trained on nor those it is evaluated on:
     `credax.calibration.refuse_training_rows` checks it.
     """
 
@@ -41,10 +41,11 @@ class Calibrator(Protocol):
         ...
 
 
-def check_apply_to(apply_to: str) -> None:
-    """Raise unless ``apply_to`` is one of the two allowed words."""
+def as_apply_to(apply_to: Any) -> ApplyTo:
+    """``apply_to`` if it is one of the two allowed words."""
     if apply_to not in ("members", "mixture"):
         raise InputError(f"apply_to is {apply_to!r}; give 'members' or 'mixture'")
+    return apply_to
 
 
 def as_key(key: Any):

@@ -9,12 +9,14 @@ from credax.errors import unknown
 Task = Literal["classification", "regression"]
 Result = Literal["prediction", "sets", "intervals"]
 
+CLASSES: Task = "classification"
+NUMBERS: Task = "regression"
+
 
 @dataclass(frozen=True)
 class Entry:
-    """Where a calibrator lives, what it is for (None is both tasks) and what it gives."""
+    """A calibrator's class, what it is for (None is both tasks) and what it gives."""
 
-    module: str
     record: str
     task: Task | None
     gives: Result
@@ -23,128 +25,107 @@ class Entry:
 
 REGISTRY = {
     "temperature": Entry(
-        "temperature",
         "Temperature",
-        "classification",
+        CLASSES,
         "prediction",
-        "one number that softens or sharpens all probabilities (Guo et al. 2017)",
+        "one temperature for all probabilities (Guo et al. 2017)",
     ),
     "vector": Entry(
-        "scaling",
-        "Vector",
-        "classification",
-        "prediction",
-        "a temperature and a bias for each class (Guo et al. 2017)",
+        "Vector", CLASSES, "prediction", "a temperature and a bias for each class (Guo et al. 2017)"
     ),
     "matrix": Entry(
-        "scaling",
         "Matrix",
-        "classification",
+        CLASSES,
         "prediction",
         "a full affine map of the centred log-probabilities (Guo et al. 2017)",
     ),
     "dirichlet": Entry(
-        "scaling",
         "Dirichlet",
-        "classification",
+        CLASSES,
         "prediction",
         "a penalised affine map of the log-probabilities (Kull et al. 2019)",
     ),
     "histogram": Entry(
-        "binning",
         "Histogram",
-        "classification",
+        CLASSES,
         "prediction",
         "label shares in equal-width bins, class by class (Zadrozny and Elkan 2001)",
     ),
     "isotonic": Entry(
-        "isotonic",
         "Isotonic",
-        "classification",
+        CLASSES,
         "prediction",
-        "the best rising map of each class's probability (Zadrozny and Elkan 2002)",
+        "the best monotone map of each class's probability (Zadrozny and Elkan 2002)",
     ),
     "bbq": Entry(
-        "binning",
         "BBQ",
-        "classification",
+        CLASSES,
         "prediction",
         "equal-mass binnings averaged by their evidence (Naeini et al. 2015)",
     ),
     "beta": Entry(
-        "binary",
         "Beta",
-        "classification",
+        CLASSES,
         "prediction",
         "three numbers for two classes, contains the identity (Kull et al. 2017)",
     ),
     "platt": Entry(
-        "binary",
         "Platt",
-        "classification",
+        CLASSES,
         "prediction",
         "slope and offset of the log-odds for two classes (Platt 1999)",
     ),
     "variance-scaling": Entry(
-        "variance_scaling",
         "VarianceScaling",
-        "regression",
+        NUMBERS,
         "prediction",
         "one factor of the standard deviation, closed form (Laves et al. 2020)",
     ),
     "quantile-recalibration": Entry(
-        "quantile_recalibration",
         "QuantileRecalibration",
-        "regression",
+        NUMBERS,
         "prediction",
-        "a rising map of quantile levels (Kuleshov et al. 2018)",
+        "a monotone map of quantile levels (Kuleshov et al. 2018)",
     ),
     "threshold": Entry(
-        "sets",
         "Threshold",
-        "classification",
+        CLASSES,
         "sets",
         "conformal sets of all classes above one probability, THR or LAC (Sadinle et al. 2019)",
     ),
     "aps": Entry(
-        "sets",
         "APS",
-        "classification",
+        CLASSES,
         "sets",
         "conformal sets that grow with a row's difficulty (Romano et al. 2020)",
     ),
     "raps": Entry(
-        "sets",
         "RAPS",
-        "classification",
+        CLASSES,
         "sets",
         "adaptive conformal sets, far classes penalised (Angelopoulos et al. 2021)",
     ),
     "mondrian": Entry(
-        "conformal",
         "Mondrian",
         None,
         "sets",
         "conformal sets with coverage within every class or group (Vovk et al. 2005)",
     ),
     "residual": Entry(
-        "intervals",
         "Residual",
-        "regression",
+        NUMBERS,
         "intervals",
         "conformal intervals of one width around the mean (Lei et al. 2018)",
     ),
     "normalised": Entry(
-        "intervals",
         "Normalised",
-        "regression",
+        NUMBERS,
         "intervals",
         "conformal intervals in units of the predicted standard deviation (Lei et al. 2018)",
     ),
     "cqr": Entry(
-        "intervals",
         "CQR",
-        "regression",
+        NUMBERS,
         "intervals",
         "predicted quantiles moved to conformal coverage (Romano et al. 2019)",
     ),
@@ -165,8 +146,7 @@ def entry(name: str) -> Entry:
 
 def get(name: str) -> Any:
     """The record class of a calibrator, by its name on the command line."""
-    found = entry(name)
-    return getattr(import_module(f"credax.calibration.{found.module}"), found.record)
+    return getattr(import_module("credax.calibration"), entry(name).record)
 
 
 def describe(name: str) -> str:

@@ -1,10 +1,12 @@
-"""Calibration rows must be neither training rows nor test rows; here that is checked."""
+"""Fit a calibrator on rows of its own, which are neither training rows nor test rows."""
 
 import math
 from typing import Any
 
 import numpy as np
 
+from credax.calibration.protocol import Calibrator
+from credax.calibration.registry import get
 from credax.data import Dataset, Split
 from credax.data.rows import row_digests
 from credax.errors import InputError
@@ -34,7 +36,7 @@ def refuse_training_rows(calibration: Split, training: Split, allow_overlap: boo
     """Raise if calibration rows are training rows, found by their contents.
 
     Rows are compared by a digest of ``x`` and ``y``, read in blocks, so this works for any data,
-    also on disk. Data with honestly repeated rows (small tables of rounded numbers) is let pass: a
+    also on disk. Data with naturally repeated rows (small tables of rounded numbers) is let pass: a
     refusal needs more rows in common than repetition within the training rows explains (mean plus
     four standard deviations); where training rows never repeat, one row in common is refused.
     """
@@ -63,7 +65,7 @@ def calibration_rows(data: Dataset, *, allow_overlap: bool = False) -> Split:
 def known_rows(own: np.ndarray, others: np.ndarray, repeats: float = 0.0) -> np.ndarray:
     """Positions of rows that are among the others, by `row_digests`.
 
-    None where there are no more of them than honest repetition within the others explains (mean
+    None where there are no more of them than natural repetition within the others explains (mean
     plus four standard deviations); ``repeats`` is a share of repeated rows known from elsewhere.
     """
     shared = np.flatnonzero(np.isin(own, others))
@@ -98,3 +100,43 @@ def _refusal(shared: np.ndarray, rows: int, name: str) -> str:
         f"{len(shared)} of {rows} calibration rows (first: row {shared[0]}) are {name} rows; "
         "calibrate on rows held out for it, or pass allow_overlap=True to force it"
     )
+
+
+def calibrate(
+    method: str | Calibrator,
+    prediction: Any,
+    rows: Split | Any,
+    *,
+    training: Split | None = None,
+    allow_overlap: bool = False,
+    key: Any = 0,
+    **settings: Any,
+) -> Any:
+    """Fit a calibrator, by name or as a record, on rows of its own.
+
+    ``rows`` is the `Split` that was predicted, or only its labels or targets ``y``. With a split
+    and ``training`` given, calibration rows that are training rows are refused unless
+    ``allow_overlap``. ``settings`` go to the record of a name.
+
+    >>> import numpy as np
+    >>> from credax.prediction import ClassPrediction
+    >>> p = ClassPrediction.from_logits(np.array([[[2.0, 0.0]] * 4]))
+    >>> round(calibrate("temperature", p, np.array([0, 0, 0, 1])).temperature, 6)
+    1.820478
+    """
+    calibrator = get(method)(**settings) if isinstance(method, str) else method
+    if settings and calibrator is method:
+        raise InputError(
+            f"{', '.join(settings)} came beside a record; settings go with a name: "
+            "put them into the record itself"
+        )
+    if not isinstance(rows, Split):
+        if training is not None:
+            raise InputError(
+                "training was given but rows has no inputs to compare with it; "
+                "give the Split that was predicted"
+            )
+        return calibrator.fit(prediction, rows, key=key)
+    if training is not None:
+        refuse_training_rows(rows, training, allow_overlap=allow_overlap)
+    return calibrator.fit(prediction, rows.y, key=key)

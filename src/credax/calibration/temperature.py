@@ -8,11 +8,11 @@ from typing import Any
 import equinox as eqx
 import jax
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Float, Integer
 
 from credax.calibration.inputs import chosen_logs, class_arrays, require_classes
 from credax.calibration.mixture_nll import label_entries, log_softmax, mixture_nll, shares
-from credax.calibration.protocol import ApplyTo, CalibrationWarning, check_apply_to, generator
+from credax.calibration.protocol import ApplyTo, CalibrationWarning, as_apply_to, generator
 from credax.errors import InputError
 from credax.prediction import ClassPrediction
 
@@ -25,11 +25,11 @@ class Temperature(eqx.Module):
     """``p_m ∝ exp(log p_m / T)`` with the one ``T`` that minimises the mixture's NLL.
 
     For one member the NLL is convex in ``1/T``; for several a grid finds the bracket of the lowest
-    valley first. Then Newton's method in ``1/T``, kept inside the bracket, in float64 on the host.
+    minimum first. Then Newton's method in ``1/T``, kept inside the bracket, in float64 on the host.
     ``T`` stays in [0.01, 100]; reaching a bound is a `CalibrationWarning`. ``apply_to="members"``
     keeps the members (and what they disagree on); ``"mixture"`` acts on the mean probabilities and
     returns one member. Either way it is fitted on the NLL of what it returns. Accuracy is unchanged
-    for one member and for the mixture. Fitting takes about 40 bytes a member, row and class.
+    for one member and for the mixture. Fitting takes about 40 bytes per member, row and class.
     Reference: C. Guo et al., On calibration of modern neural networks, ICML 2017.
 
     >>> p = ClassPrediction.from_logits(np.array([[[2.0, 0.0]] * 4]))
@@ -37,10 +37,7 @@ class Temperature(eqx.Module):
     1.820478
     """
 
-    apply_to: ApplyTo = "members"
-
-    def __check_init__(self):
-        check_apply_to(self.apply_to)
+    apply_to: ApplyTo = eqx.field(default="members", converter=as_apply_to)
 
     def fit(self, prediction: ClassPrediction, y: Any, *, key: Any = None) -> "FittedTemperature":
         """The temperature of ``prediction`` on labels ``y`` ``[batch]``; ``key`` is not needed."""
@@ -52,7 +49,7 @@ class Temperature(eqx.Module):
                 "the labels' logits are on average not above their rows' means: the predictions "
                 "say nothing about these labels"
                 if temperature == HIGHEST
-                else "every calibration row is classified rightly with a margin"
+                else "every calibration row is classified correctly with a margin"
             )
             warnings.warn(
                 f"the temperature reached its bound {temperature:g}, because {why}; "
@@ -103,8 +100,7 @@ def nll_after_temperature(
     >>> nll_after_temperature(p, y) > -0.75 * math.log(0.75) - 0.25 * math.log(0.25)
     True
     """
-    check_apply_to(apply_to)
-    logs, y = class_arrays(prediction, y, apply_to, "nll_after_temperature")
+    logs, y = class_arrays(prediction, y, as_apply_to(apply_to), "nll_after_temperature")
     if not 2 <= folds <= len(y) or repeats < 1:
         raise InputError(
             f"folds is {folds} and repeats {repeats} for {len(y)} rows; give from 2 to "
@@ -121,7 +117,7 @@ def nll_after_temperature(
 
 
 def solve(
-    logs: Float[np.ndarray, "classes members batch"], y: Int[np.ndarray, " batch"]
+    logs: Float[np.ndarray, "classes members batch"], y: Integer[np.ndarray, " batch"]
 ) -> tuple[float, float, bool]:
     """The best temperature, its standard error and whether it is a bound."""
     logs = logs - logs.max(axis=0)

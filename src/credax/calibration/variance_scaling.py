@@ -1,4 +1,4 @@
-"""Variance scaling: one factor a target that makes the spread of a regression honest."""
+"""Variance scaling: one factor per target of a regression's standard deviation."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Float
 
 from credax.calibration.inputs import as_columns, require_numbers
-from credax.calibration.protocol import ApplyTo, check_apply_to
+from credax.calibration.protocol import ApplyTo, as_apply_to
 from credax.errors import InputError
 from credax.metrics.checks import check
 from credax.prediction import GaussianPrediction
@@ -28,10 +28,7 @@ class VarianceScaling(eqx.Module):
     [5.0]
     """
 
-    apply_to: ApplyTo = "members"
-
-    def __check_init__(self):
-        check_apply_to(self.apply_to)
+    apply_to: ApplyTo = eqx.field(default="members", converter=as_apply_to)
 
     def fit(self, prediction: GaussianPrediction, y: Any, *, key: Any = None) -> "VarianceScale":
         """The factors for targets ``y`` ``[batch]`` or ``[batch, targets]``; no ``key`` needed."""
@@ -58,7 +55,7 @@ class VarianceScale(eqx.Module):
     apply_to: ApplyTo = "members"
 
     def __call__(self, prediction: GaussianPrediction) -> GaussianPrediction:
-        """The prediction with its spread scaled; jit-able."""
+        """The prediction with its standard deviation scaled; jit-able."""
         require_numbers(prediction, "'variance-scaling'", len(self.scale))
         means, variances = jnp.asarray(prediction.means), jnp.asarray(prediction.variances)
         scale = jnp.asarray(self.scale, means.dtype)

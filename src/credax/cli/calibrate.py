@@ -41,7 +41,7 @@ def run(arguments: list[str]) -> None:
     if config.name is not None:
         check_name(config.name)
     from credax import calibration, metrics
-    from credax.cli.judge import applied, set_values
+    from credax.cli.evaluation import applied, set_values
     from credax.cli.saved import saved_run
 
     saved = saved_run(config.run, config.problem)

@@ -42,7 +42,7 @@ def compare(config: Compare) -> None:
 
     records = [_record(name, config.members) for name in config.methods]
     job = Job.of(config.task)
-    judge = job.judge(config.judging)
+    evaluator = job.evaluator(config.evaluation)
     name = "_".join(
         part for part in ("compare", Path(job.task.data).name, config.output.name) if part
     )
@@ -63,7 +63,7 @@ def compare(config: Compare) -> None:
         progress = False if quiet else None
         posterior = job.train(fit, folder, progress)
         runs.append(saved_run(folder))
-        results.append(result_of(runs[-1], rows, posterior, judge, progress))
+        results.append(result_of(runs[-1], rows, posterior, evaluator, progress))
     comparison = comparison_of(runs, rows.dataset, results)
     table = summarise(comparison)
     write_csv(table, root / "results.csv")
@@ -78,7 +78,7 @@ def compare(config: Compare) -> None:
 
 
 def more_tables(table: Any) -> list[Any]:
-    """What is printed below the main table: one table a question that was asked."""
+    """What is printed below the main table: one table per question."""
     parts = {
         "under corruption": table.part("shift/pooled/"),
         "OOD detection": table.part("ood/"),

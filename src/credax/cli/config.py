@@ -58,17 +58,17 @@ class Task:
 
 
 @dataclass(frozen=True)
-class Judging:
-    """What a posterior is judged on besides the test rows as they are."""
+class EvaluationOptions:
+    """What a posterior is evaluated on besides the test rows as they are."""
 
     shift: bool = False
-    """Judge on corrupted test pictures too."""
+    """Evaluate on corrupted test images too."""
     corruptions: Names = ("auto",)
     """A suite, corruptions by name (credax list corruptions), or a published set: cifar10-c."""
     shift_rows: int = 1000
     """Corrupt so many test rows; 0 is all of them."""
     ood: Names = ()
-    """Other data sets, or noise, that should look strange."""
+    """Other data sets, or noise, that should be out of distribution."""
     calibrate: Names = ()
     """Calibrators to fit on the validation rows (credax list calibrators)."""
     reference: str | None = None
@@ -115,7 +115,9 @@ class Compare:
     seeds: int = 3
     """How many seeds, 0, 1, ..."""
     task: tyro.conf.OmitArgPrefixes[Task] = field(default_factory=Task)
-    judging: tyro.conf.OmitArgPrefixes[Judging] = field(default_factory=Judging)
+    evaluation: tyro.conf.OmitArgPrefixes[EvaluationOptions] = field(
+        default_factory=EvaluationOptions
+    )
     output: tyro.conf.OmitArgPrefixes[Output] = field(default_factory=Output)
 
 

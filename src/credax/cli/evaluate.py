@@ -8,7 +8,7 @@ from typing import Annotated
 
 import tyro
 
-from credax.cli.config import Judging, read_arguments
+from credax.cli.config import EvaluationOptions, read_arguments
 from credax.errors import InputError
 
 
@@ -28,7 +28,9 @@ class Evaluate:
     """FILE.py:NAME of the credax.Problem, for a run with a network of your own."""
     all: bool = False
     """Every metric that applies, not only the headline."""
-    judging: tyro.conf.OmitArgPrefixes[Judging] = field(default_factory=Judging)
+    evaluation: tyro.conf.OmitArgPrefixes[EvaluationOptions] = field(
+        default_factory=EvaluationOptions
+    )
     json: bool = False
     """Print as JSON."""
 
@@ -38,7 +40,7 @@ def run(arguments: list[str]) -> None:
     config = read_arguments(Evaluate, arguments, "credax evaluate")
     if config.stored and config.data is not None:
         raise InputError("stored and data are both given; the rows kept in the run, or others?")
-    from credax.cli.judge import Judge
+    from credax.cli.evaluation import Evaluator
     from credax.cli.results import result_of
     from credax.cli.saved import original_rows, rows_to_evaluate, saved_run
     from credax.metrics import evaluate
@@ -46,11 +48,13 @@ def run(arguments: list[str]) -> None:
     saved = saved_run(config.run, config.problem)
     rows = rows_to_evaluate(saved, config.data, config.stored, config.allow_overlap)
     task = saved.config.get("task", {})
-    if config.judging.calibrate and rows.dataset.validation is None and "task" in saved.config:
+    if config.evaluation.calibrate and rows.dataset.validation is None and "task" in saved.config:
         held = original_rows(saved, ("validation", "test")).validation
         rows = rows._replace(dataset=dataclasses.replace(rows.dataset, validation=held))
-    judge = Judge(config.judging, rows.dataset, task.get("data_dir"), task.get("download", True))
-    result = result_of(saved, rows, judge=judge, progress=False if config.json else None)
+    evaluator = Evaluator(
+        config.evaluation, rows.dataset, task.get("data_dir"), task.get("download", True)
+    )
+    result = result_of(saved, rows, evaluator=evaluator, progress=False if config.json else None)
     values = dict(result.metrics)
     if config.all:
         values = {**evaluate(result.prediction, result.y, "all"), **values}  # pyright: ignore[reportArgumentType]

@@ -85,7 +85,8 @@ def _sizes(arm: Arm, scale: Scale) -> _Sizes:
     dtype = jnp.uint8 if len(data.input_shape) == 3 else jnp.float32
     example = jax.ShapeDtypeStruct((1, *data.input_shape), dtype)
     descent = Descent(problem, training, data.train_rows)
-    state = jax.eval_shape(lambda: descent.init(jax.random.key(0), example))
+    key = jax.random.key(0)
+    state = jax.eval_shape(lambda: descent.init(key, problem.init(key, example)))
     with using_implementation("native"):
         activations = activation_bytes(problem, training.batch_size, example)
     return _Sizes(count_params(state.variables), _bytes(state), activations)

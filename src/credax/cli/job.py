@@ -11,8 +11,8 @@ import jax
 
 from credax import __version__, networks
 from credax.cli.command import COMMAND
-from credax.cli.config import Fit, Judging, Task
-from credax.cli.judge import Judge
+from credax.cli.config import EvaluationOptions, Fit, Task
+from credax.cli.evaluation import Evaluator
 from credax.data import Dataset, load
 from credax.errors import InputError
 from credax.likelihood import Bernoulli, Categorical, Gaussian, HeteroscedasticGaussian
@@ -65,9 +65,9 @@ class Job:
         problem = self.problem.with_units(train.inputs, train.targets)
         return parameters(problem, train.x.shape[1:], train.x.dtype)
 
-    def judge(self, judging: Judging) -> Judge:
-        """The rows that posteriors are judged on; a judging that cannot be is refused here."""
-        return Judge(judging, self.dataset, self.task.data_dir, self.task.download)
+    def evaluator(self, evaluation: EvaluationOptions) -> Evaluator:
+        """The rows that posteriors are evaluated on; what cannot be evaluated is refused here."""
+        return Evaluator(evaluation, self.dataset, self.task.data_dir, self.task.download)
 
     def config(self, fit_config: Fit) -> dict[str, Any]:
         """What ``config.json`` holds: everything needed to repeat or to read the run."""

@@ -38,7 +38,7 @@ def usage() -> str:
     lines = [f"  {name:<{width}}  {text}" for name, text in COMMANDS.items()]
     return "\n".join(
         [
-            f"credax {__version__}: how far to believe a neural network",
+            f"credax {__version__}: how far the predictions of a neural network can be trusted",
             "",
             "usage: credax COMMAND [options]        credax COMMAND --help",
             "",
@@ -50,7 +50,7 @@ def usage() -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command; exit code 2 for what the user can mend, 0 for success."""
+    """Run a command; exit code 2 for what the user can correct, 0 for success."""
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     if not arguments or arguments[0] in ("-h", "--help", "help"):
         print(usage())

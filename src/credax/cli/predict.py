@@ -1,4 +1,4 @@
-"""``credax predict RUN INPUT``: what a finished run says about new inputs."""
+"""``credax predict RUN INPUT``: predictions of a finished run for new inputs."""
 
 import csv
 import io
@@ -107,7 +107,7 @@ def _read_array(path: Path) -> np.ndarray:
 
 
 def _shaped(x: np.ndarray, about: Any, path: Path) -> np.ndarray:
-    """Rows of the run's shape; flat rows and pictures without their one channel will do."""
+    """Rows of the run's shape; flat rows and images without their one channel will do."""
     shape = tuple(about.input_shape)
     size = int(np.prod(shape, dtype=int))
     flat = x.ndim == 2 and x.shape[1] == size
@@ -122,7 +122,7 @@ def _shaped(x: np.ndarray, about: Any, path: Path) -> np.ndarray:
     if about.input_dtype == "uint8" and x.dtype.kind == "f" and x.min() >= 0 and x.max() <= 1:
         print(
             f"credax: warning: {path} lies between 0 and 1 and the run was trained on bytes from 0 "
-            "to 255; multiply by 255 if these are the same pictures",
+            "to 255; multiply by 255 if these are the same images",
             file=sys.stderr,
         )
     return x.reshape(len(x), *shape)
@@ -141,7 +141,7 @@ def _refuse_non_finite(columns: dict[str, np.ndarray]) -> None:
 def _calibrated(prediction, folder: Path, name: str, class_names) -> tuple[Any, dict]:
     """The prediction after a calibrator, or the columns of its sets or intervals."""
     from credax.calibration import Intervals
-    from credax.cli.judge import applied, stored
+    from credax.cli.evaluation import applied, stored
 
     known = stored(folder)
     if name not in known:

@@ -37,7 +37,7 @@ class Reproduce:
     download: bool = True
     """Fetch data that is not here, where its publisher's address is known."""
     strategy: Literal["auto", "vmap", "map", "unroll", "shard"] = "auto"
-    """How members run: all at once, in groups, one by one, or spread over devices."""
+    """How members run: all at once, in groups, one by one, or distributed over devices."""
     members_at_once: int = 1
     """Group size of strategy=map."""
     dry_run: bool = False
@@ -216,5 +216,5 @@ def _rows_at_hand(data: Any, config: Reproduce) -> Any:
             raise
         import sys
 
-        print(f"credax: {error}; taking {STEP_ROWS} generated pictures instead", file=sys.stderr)
+        print(f"credax: {error}; taking {STEP_ROWS} generated images instead", file=sys.stderr)
         return data.made_up(STEP_ROWS, 1)

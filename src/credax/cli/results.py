@@ -8,9 +8,9 @@ import numpy as np
 
 from credax import __version__
 from credax.cli.command import COMMAND
-from credax.cli.config import Judging
+from credax.cli.config import EvaluationOptions
+from credax.cli.evaluation import Evaluator
 from credax.cli.job import parameters
-from credax.cli.judge import Judge
 from credax.cli.saved import Rows
 from credax.data import Dataset, Split
 from credax.errors import InputError
@@ -36,7 +36,7 @@ def result_of(
     run: SavedRun,
     rows: Rows,
     posterior: Posterior | None = None,
-    judge: Judge | None = None,
+    evaluator: Evaluator | None = None,
     progress: bool | None = False,
     remembered: bool = False,
 ) -> Result:
@@ -46,11 +46,11 @@ def result_of(
     were measured on all of them after training, where they are there.
     """
     posterior = posterior or run.posterior()
-    judge = judge or Judge(Judging(), rows.dataset)
+    evaluator = evaluator or Evaluator(EvaluationOptions(), rows.dataset)
     test = rows.dataset.test
     prediction: Prediction = jax.tree.map(np.asarray, posterior.predict(test.x))
     history, ending = run.folder.history(), run.folder.ending or {}
-    judgement = judge.judge(
+    evaluation = evaluator.evaluate(
         posterior, prediction, run.folder.path, progress, run.config["method"].get("modes")
     )
     found = _remembered(run) if remembered and not rows.whole else None
@@ -59,7 +59,7 @@ def result_of(
     return Result(
         method=run.method.title,
         seed=run.seed,
-        metrics={**values, **judgement.values},
+        metrics={**values, **evaluation.values},
         prediction=prediction,
         y=np.asarray(test.y),
         history=[line for line in history if "event" not in line],
@@ -71,9 +71,9 @@ def result_of(
                 f"member {m} was left out: its loss became non-finite at epoch {epoch:.1f}"
                 for m, epoch in ending.get("excluded", {}).items()
             ),
-            *judgement.notes,
+            *evaluation.notes,
         ),
-        judgement=judgement,
+        evaluation=evaluation,
         gradients=_gradients(posterior, test),
     )
 
@@ -124,7 +124,7 @@ def network_name(config: dict[str, Any]) -> str:
 
 
 def _gradients(posterior: Posterior, test: Split) -> np.ndarray | None:
-    """Members' input gradients at the first test pictures; None where inputs are no pictures."""
+    """Members' input gradients at the first test images; None where inputs are no images."""
     if not isinstance(posterior, Population) or not is_images(test.x):
         return None
     rows = test[slice(0, _PICTURES)]
@@ -133,7 +133,7 @@ def _gradients(posterior: Posterior, test: Split) -> np.ndarray | None:
 
 
 def comparison_of(runs: list[SavedRun], dataset: Dataset, results: list[Result]) -> Comparison:
-    """What a page is about: results told apart, the data, and where they come from."""
+    """What a page is about: labelled results, the data, and where they come from."""
     results = distinguish(results)
     return Comparison(
         title=title_of(list(dict.fromkeys(result.method for result in results))),
@@ -169,7 +169,7 @@ def _ended(run: SavedRun) -> str:
 
 
 def same_data(runs: list[SavedRun]) -> None:
-    """Raise one sentence if runs were tested on different rows: their numbers do not compare."""
+    """Raise an error if runs were tested on different rows: their numbers do not compare."""
     digests = {run.about.rows.get("test", {}).get("digest") for run in runs}
     if len(digests) > 1:
         names = ", ".join(sorted({run.about.name for run in runs}))

@@ -36,7 +36,7 @@ class Train:
     storage: Literal["float32", "float16"] = "float32"
     """Type of the stored numbers."""
     shard_members: int = 1024
-    """Members a file."""
+    """Members per file."""
     task: tyro.conf.OmitArgPrefixes[Task] = field(default_factory=Task)
     out: str | None = None
     """Folder of the zoo; the same command resumes it."""

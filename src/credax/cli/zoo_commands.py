@@ -124,7 +124,7 @@ def verify(config: Verify) -> None:
 
 
 def table(config: Table) -> None:
-    """The members' records, a column a name."""
+    """The members' records, one column per name."""
     records = read_journal(Path(config.zoo))
     if not records:
         raise InputError(f"{config.zoo} has no members yet")

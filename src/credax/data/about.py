@@ -95,7 +95,7 @@ class About:
         return None
 
     def refuse_changed(self, data: Dataset, run: Any, splits: tuple[str, ...] = SPLITS) -> None:
-        """Raise one sentence if the data is not what the run was made with."""
+        """Raise an error if the data is not what the run was made with."""
         found = self.difference(data, splits)
         if found is not None:
             raise InputError(

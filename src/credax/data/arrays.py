@@ -65,7 +65,7 @@ def assemble(
 ) -> Dataset:
     """A data set whose inputs and regression targets are standardised by its training rows."""
     x, y = parts["train"]
-    # Features have their own means; pictures one a channel; of other shapes nothing is known.
+    # Features have their own means; images one per channel; of other shapes nothing is known.
     axes = {2: (0,), 4: (0, 1, 2)}.get(x.ndim, tuple(range(x.ndim)))
     usable = len(x) > 0 and x.dtype.kind in "iuf"
     # Infinities are reported by row when the whole set is checked, not as warnings here.
@@ -143,7 +143,7 @@ def _guess_task(y: np.ndarray) -> Task:
 def _as_classes(parts, names: tuple[str, ...], path: Path):
     y = np.concatenate([y for _, y in parts.values()])
     if y.ndim != 1:
-        raise InputError(f"{path}: y has shape {y.shape}; give one label a row")
+        raise InputError(f"{path}: y has shape {y.shape}; give one label per row")
     if y.dtype.kind in "US":
         values = np.unique(y)
         parts = {part: (x, np.searchsorted(values, y)) for part, (x, y) in parts.items()}

@@ -46,7 +46,7 @@ class Cells:
         return np.array([self._number(row, position) for row in self.rows])
 
     def label(self, position: int) -> str:
-        """What a sentence calls a column."""
+        """The name of a column in messages."""
         return str(position) if self.names is None else self.names[position]
 
     def _number(self, row: Row, position: int) -> float:

@@ -85,7 +85,7 @@ def _check_targets(dataset: Dataset, name: str, split: Split, where: str) -> Non
     if split.y.ndim != 1 or not np.issubdtype(split.y.dtype, np.integer):
         raise InputError(
             f"{where}: y of the {name} split has shape {split.y.shape} and type {split.y.dtype}; "
-            "give one integer label a row"
+            "give one integer label per row"
         )
     classes = len(dataset.class_names) or None
     bad = (split.y < 0) | (split.y >= classes if classes else False)

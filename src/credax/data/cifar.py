@@ -112,7 +112,7 @@ def _from_pictures(files: dict[str, bytes], place: Path) -> tuple[_Batch, _Batch
         if picture.shape[1] != 32 * 32:
             raise InputError(
                 f"{place / stem}.png is {picture.shape[1]} pixels wide; "
-                "each row should be one 32 by 32 picture of 1024 pixels"
+                "each row should be one 32 by 32 image of 1024 pixels"
             )
         return picture.reshape(-1, 32, 32, 3)
 
@@ -129,13 +129,13 @@ def _labels(contents: bytes, where: Path, rows: int) -> np.ndarray:
     if not isinstance(labels, list) or not all(type(label) is int for label in labels):
         raise InputError(f"{where} is not a list of whole numbers; delete it and get it again")
     if len(labels) != rows:
-        raise InputError(f"{where} has {len(labels)} labels for {rows} pictures; get both again")
+        raise InputError(f"{where} has {len(labels)} labels for {rows} images; get both again")
     return as_labels(np.array(labels), str(where))
 
 
 def _pair(pixels: np.ndarray, y: np.ndarray, where: Path) -> _Batch:
     if len(pixels) != len(y):
-        raise InputError(f"{where} has {len(y)} labels for {len(pixels)} pictures; get it again")
+        raise InputError(f"{where} has {len(y)} labels for {len(pixels)} images; get it again")
     channels_last = pixels.reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1)
     return np.ascontiguousarray(channels_last), y
 

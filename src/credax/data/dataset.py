@@ -17,7 +17,7 @@ class Split:
     """Inputs ``x`` and targets ``y``, row by row, in raw units (uint8 pixels stay uint8).
 
     ``inputs`` and ``targets`` say how to standardise them; `credax.fit` hands both to the problem,
-    so training, prediction and metrics all speak raw units. ``x`` may be a ``numpy.memmap``: it is
+    so training, prediction and metrics all use raw units. ``x`` may be a ``numpy.memmap``: it is
     then streamed from disk.
     """
 
@@ -29,7 +29,7 @@ class Split:
     def __post_init__(self):
         if len(self.x) != len(self.y):
             raise InputError(
-                f"x has {len(self.x)} rows and y has {len(self.y)}; give one target a row"
+                f"x has {len(self.x)} rows and y has {len(self.y)}; give one target per row"
             )
 
     def __len__(self) -> int:
@@ -72,7 +72,7 @@ class Dataset:
 
     @property
     def num_targets(self) -> int:
-        """Number of regression targets a row."""
+        """Number of regression targets per row."""
         return int(np.prod(self.train.y.shape[1:], dtype=int))
 
     def with_validation(self, fraction: float, seed: int = 0) -> "Dataset":

@@ -23,9 +23,9 @@ MOST_TILE = 2**24
 def load_histology(
     folder: str | Path, *, size: int = 32, per_class: int | None = None, seed: int = 0
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Pictures ``[rows, size, size, 3]`` (float32, 0 to 255) and labels by the alphabet.
+    """Images ``[rows, size, size, 3]`` (float32, 0 to 255) and labels by the alphabet.
 
-    ``folder`` holds ``CLASS/*.tif`` or flat ``CLASS-NAME.tif``. Pictures are reduced by means of
+    ``folder`` holds ``CLASS/*.tif`` or flat ``CLASS-NAME.tif``. Images are reduced by means of
     square blocks, which commutes with quarter turns; ``size`` must divide 224. ``per_class`` draws
     so many of each class.
     """
@@ -50,7 +50,7 @@ def load_histology(
 
 
 def read_tile(path: str | Path, size: int) -> np.ndarray:
-    """One picture, reduced to ``size`` by ``size`` by the means of square blocks."""
+    """One image, reduced to ``size`` by ``size`` by the means of square blocks."""
     contents = read_bytes(path, MOST_TILE)
     pixels = images.decode(contents, str(path), formats=("TIFF",)).astype(np.float32)
     if pixels.shape[0] != pixels.shape[1] or pixels.shape[0] % size:
@@ -65,7 +65,7 @@ def read_tile(path: str | Path, size: int) -> np.ndarray:
 def histology(
     folder: str | Path, *, size: int = 32, train: int = 200, test: int = 100, seed: int = 0
 ) -> Dataset:
-    """A data set of so many training and test tiles a class, in one unit for all pixels."""
+    """A data set of so many training and test tiles per class, in one unit for all pixels."""
     x, y = load_histology(folder, size=size, per_class=train + test, seed=seed)
     rng = np.random.default_rng(seed)
     held = np.zeros(len(y), bool)

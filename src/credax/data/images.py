@@ -1,4 +1,4 @@
-"""Pictures as arrays of bytes: decoding files, and the units networks see."""
+"""Images as arrays of bytes: decoding files, and the units networks see."""
 
 import io
 import warnings
@@ -13,19 +13,19 @@ from credax.standardise import Standardise
 
 WHITE = 255
 MOST_PIXELS = 2**25
-"""Pixels of one picture; the published batches of pictures have a third of it."""
+"""Pixels of one image; the published batches of images have a third of it."""
 
 
 def decode(
     contents: bytes, where: str, reduce: int = 1, formats: tuple[str, ...] = ("PNG", "JPEG")
 ) -> UInt8[np.ndarray, "height width 3"]:
-    """A picture as red, green and blue bytes, averaged over ``reduce`` by ``reduce`` blocks."""
+    """An image as red, green and blue bytes, averaged over ``reduce`` by ``reduce`` blocks."""
     try:
         from PIL import Image
     except ImportError:
-        raise MissingExtra("pillow", "data", "reading pictures") from None
-    # Pillow warns of pictures that are too large and of damage that it can read around.
-    refused = damage(where, "delete it and get it again", problem="is not a readable picture")
+        raise MissingExtra("pillow", "data", "reading images") from None
+    # Pillow warns of images that are too large and of damage that it can read around.
+    refused = damage(where, "delete it and get it again", problem="is not a readable image")
     with refused, warnings.catch_warnings(action="error"):
         with Image.open(io.BytesIO(contents), formats=formats) as picture:
             if picture.width * picture.height > MOST_PIXELS:
@@ -35,7 +35,7 @@ def decode(
 
 
 def units(mean: Any, deviation: Any) -> Standardise:
-    """Published means and deviations, one or one a channel, of pixels in [0, 1], for bytes.
+    """Published means and deviations, one or one per channel, of pixels in [0, 1], for bytes.
 
     >>> units(0.2, 0.4).mean.item()
     51.0

@@ -7,7 +7,7 @@ from credax.errors import InputError
 
 
 def energy(spins: Float[np.ndarray, "... height width"]) -> Float[np.ndarray, "..."]:
-    """Energy a site, ``-Σ s_i s_j / sites`` over the bonds to the right and below, periodic.
+    """Energy per site, ``-Σ s_i s_j / sites`` over the bonds to the right and below, periodic.
 
     >>> float(energy(np.ones((3, 3))))
     -2.0
@@ -19,7 +19,7 @@ def energy(spins: Float[np.ndarray, "... height width"]) -> Float[np.ndarray, ".
 def ising(
     size: int, count: int, *, temperature: float = np.inf, seed: int = 0, sweeps: int = 50
 ) -> tuple[Float[np.ndarray, "count size size"], Float[np.ndarray, " count"]]:
-    """Configurations of a temperature (by default random spins) and their energies a site.
+    """Configurations of a temperature (by default random spins) and their energies per site.
 
     Finite temperatures are sampled by ``sweeps`` heat-bath sweeps on a checkerboard, for which
     ``size`` must be even, or site by site in a fixed order otherwise. Exact symmetries of the

@@ -1,4 +1,4 @@
-"""MNIST and its relatives: 28 by 28 grey pictures in idx or npz files."""
+"""MNIST and its relatives: 28 by 28 grey images in idx or npz files."""
 
 from dataclasses import dataclass
 from functools import partial
@@ -73,8 +73,8 @@ def _split(family: _Family, x: np.ndarray, y: np.ndarray, place: Path) -> Split:
         x = x[..., None]
     if x.shape[1:] != (28, 28, 1) or x.dtype != np.uint8:
         raise InputError(
-            f"{place} holds pictures of shape {x.shape[1:]} and type {x.dtype}; "
-            f"{family.name} has 28 by 28 grey pictures of bytes"
+            f"{place} holds images of shape {x.shape[1:]} and type {x.dtype}; "
+            f"{family.name} has 28 by 28 grey images of bytes"
         )
     return Split(x, as_labels(y, str(place)), family.inputs)
 
@@ -125,7 +125,7 @@ def _from_idx(place: Path) -> dict[str, tuple[np.ndarray, np.ndarray]]:
 def _same_length(x: np.ndarray, y: np.ndarray, place: Path) -> None:
     if x.ndim == 0 or y.ndim != 1 or len(x) != len(y):
         raise InputError(
-            f"{place} has pictures of shape {x.shape} and labels of shape {y.shape}; "
+            f"{place} has images of shape {x.shape} and labels of shape {y.shape}; "
             "they belong to different sets: get both again"
         )
 
@@ -171,7 +171,7 @@ FASHION_MNIST = _Family(
     system=("/usr/share/datasets/fashion-mnist",),
 )
 KMNIST = _Family("kmnist", ("kmnist", "KMNIST", "kuzushiji-mnist"), _KUZUSHIJI, 0.1918, 0.3483)
-# notMNIST has no customary constants: these are of the 10 000 pictures of notmnist_test.npz.
+# notMNIST has no customary constants: these are of the 10 000 images of notmnist_test.npz.
 NOTMNIST = _Family("notmnist", ("notmnist", "notMNIST"), tuple("ABCDEFGHIJ"), 0.4266, 0.4589)
 
 
@@ -205,7 +205,7 @@ SOURCES = (
     ),
     _source(
         FASHION_MNIST,
-        "pictures of clothes, 60 000 + 10 000",
+        "images of clothes, 60 000 + 10 000",
         "put the four published idx files into {root}/fashion-mnist, or run "
         "`apt-get install dataset-fashion-mnist`",
         _downloads(

@@ -141,7 +141,7 @@ def blocks_of(split: Split, block: int = BLOCK) -> Iterator[np.ndarray]:
 def second_moment(
     split: Split, centre: bool = False, block: int = BLOCK, report: Report | None = None
 ) -> np.ndarray:
-    """``X^T X / (N - 1)`` in float64, less the mean's part if ``centre``."""
+    """``X^T X / (N - 1)`` in float64, minus the mean's part if ``centre``."""
     if len(split) < 2:
         raise InputError(f"x has {len(split)} rows; principal components need at least 2")
     dimension = int(np.prod(split.x.shape[1:], dtype=int))

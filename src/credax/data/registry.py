@@ -1,7 +1,8 @@
-"""The data sets there are, by name, and the one door to all of them."""
+"""The data sets there are, by name, and the function that loads them."""
 
 import dataclasses
 import difflib
+import inspect
 import os
 from pathlib import Path
 from typing import Any
@@ -107,7 +108,8 @@ def _from_file(name: str, root, split: int | None, options: dict[str, Any]) -> D
     if not path.is_file():
         raise InputError(f"there is no file {path}; give the path of an .npz, .csv or .tsv file")
     read = _FILES[path.suffix.lower()]
-    known = {key for key in read.__kwdefaults__ if key != "split"}
+    parameters = inspect.signature(read).parameters.values()
+    known = {p.name for p in parameters if p.kind is p.KEYWORD_ONLY} - {"split"}
     _check_options(path.name, options, known)
     found = check(read(path, split=split, **options), str(path))
     return dataclasses.replace(found, path=str(path.resolve()))

@@ -27,7 +27,7 @@ _ORDER = (*MAIN, *EXTRA)
 class Shifted:
     """A published corrupted test set: the kinds of corruption that are here, and where.
 
-    ``read(kind, severity)`` gives the pictures of one cell as a `Split` in raw bytes; ``cells()``
+    ``read(kind, severity)`` gives the images of one cell as a `Split` in raw bytes; ``cells()``
     gives them all, in the form of `credax.data.corruptions.corrupted`.
     """
 
@@ -39,7 +39,7 @@ class Shifted:
     size: int | None = None
 
     def read(self, kind: str, severity: int) -> Split:
-        """The test pictures under one kind and severity (1 to 5), with their labels."""
+        """The test images under one kind and severity (1 to 5), with their labels."""
         if kind not in self.kinds:
             raise unknown(f"corruption in {self.place}", kind, self.kinds)
         if severity not in SEVERITIES:
@@ -151,7 +151,7 @@ def _read_block(data: Shifted, kind: str, severity: int) -> tuple[np.ndarray, np
     if y.shape != (len(x),) or y.dtype.kind not in "iu":
         raise InputError(
             f"{labels} has shape {y.shape} and type {y.dtype}; it should hold a whole number for "
-            f"each of the {len(x)} pictures of {file.name}: get it again"
+            f"each of the {len(x)} images of {file.name}: get it again"
         )
     if y.min() < 0 or y.max() >= data.classes:
         raise InputError(
@@ -186,7 +186,7 @@ def _read_folder(data: Shifted, kind: str, severity: int) -> tuple[np.ndarray, n
     ]
     if not pictures:
         raise InputError(
-            f"{folder} has no pictures <class>/*.JPEG; unpack the whole Tiny-ImageNet-C.tar again"
+            f"{folder} has no images <class>/*.JPEG; unpack the whole Tiny-ImageNet-C.tar again"
         )
     size = data.size or tiny_imagenet.SIDE
     x = np.empty((len(pictures), size, size, 3), np.uint8)

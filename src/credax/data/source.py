@@ -1,4 +1,4 @@
-"""One record a data set: what it is, where its files are looked for, how they are read."""
+"""One record per data set: what it is, where its files are looked for, how they are read."""
 
 import importlib.util
 import inspect

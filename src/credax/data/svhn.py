@@ -68,7 +68,7 @@ def _pair(x: np.ndarray, y: np.ndarray, place: Path) -> tuple[np.ndarray, np.nda
     if x.shape[1:] != (32, 32, 3) or x.dtype != np.uint8 or y.shape != x.shape[:1]:
         raise InputError(
             f"{place} holds x of shape {x.shape} and type {x.dtype} with y of shape {y.shape}; "
-            "it should hold [rows, 32, 32, 3] bytes and one label a row"
+            "it should hold [rows, 32, 32, 3] bytes and one label per row"
         )
     y = as_labels(y, str(place))
     return x, np.where(y == 10, 0, y)

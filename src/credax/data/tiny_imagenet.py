@@ -31,8 +31,8 @@ def find(root: Path) -> Path | None:
 
 
 def read(place: Path, *, classes: int | None = None, size: int = SIDE) -> Dataset:
-    """TinyImageNet, whose published validation pictures are the test split here (the labels of its
-    own test pictures were never published).
+    """TinyImageNet, whose published validation images are the test split here (the labels of its
+    own test images were never published).
 
     Classes are numbered in the order of their sorted WordNet identifiers; ``classes`` keeps the
     first so many; ``size`` 64, 32, 16 or 8 averages blocks of pixels. ``x`` is bytes in NHWC.

@@ -1,6 +1,6 @@
 """Small problems with a known truth: pure functions of a seed and sizes.
 
-Train and test are drawn from the same law; `grid` gives the inputs over a toy's plotting range,
+Train and test have the same distribution; `grid` gives the inputs over a toy's plotting range,
 which reaches beyond the data on purpose.
 """
 
@@ -51,7 +51,7 @@ def cubic(*, seed: int = 0, train: int = 20, test: int = 200, noise: float = 3.0
 def sinusoid_gap(*, seed: int = 0, train: int = 60, test: int = 200, noise: float = 0.2) -> Dataset:
     """``y = 2 sin 4x + noise · N(0, 1)`` with ``x`` uniform in [-2, 2] without (-0.75, 0.75).
 
-    The gap is about one period wide: what is believed inside it is extrapolation. ``x`` is
+    The gap is about one period wide: predictions inside it are extrapolation. ``x`` is
     ``[rows, 1]``, ``y`` ``[rows]``; both are standardised by the training rows.
 
     >>> float(abs(sinusoid_gap().train.x).min()) >= 0.75

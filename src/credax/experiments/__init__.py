@@ -9,14 +9,14 @@ if TYPE_CHECKING:
     from credax.experiments.experiment import Experiment
 
 REGISTRY = {
-    "forde-toy-1d": ("forde_toy_1d", "what members say between clusters of points on a line"),
+    "forde-toy-1d": ("forde_toy_1d", "predictions of members between clusters of points on a line"),
     "forde-toy-2d": ("forde_toy_2d", "entropy around five clouds of points in the plane"),
     "forde-digits": ("forde_digits", "8 by 8 digits, clean and corrupted, all ensembles"),
     "forde-fashion": ("forde_fashion", "Fashion-MNIST, clean and corrupted, rows fitted"),
     "forde-cifar10": ("forde_cifar10", "CIFAR-10, clean and corrupted (table 2)"),
     "forde-cifar100": ("forde_cifar100", "CIFAR-100, clean and corrupted (table 1)"),
     "forde-tinyimagenet": ("forde_tinyimagenet", "TinyImageNet, clean and corrupted (table 4)"),
-    "forde-ablation": ("forde_ablation", "how hard to repel: strengths from 0 to 10, and a decay"),
+    "forde-ablation": ("forde_ablation", "strength of the repulsion: from 0 to 10, and a decay"),
     "forde-lengthscale": ("forde_lengthscale", "from the identity to PCA, both mixes (figure 11)"),
     "forde-ensemble-size": ("forde_ensemble_size", "how many members (figures 5 and 6)"),
     "forde-gradient-penalty": (
@@ -32,7 +32,7 @@ REGISTRY = {
     "toy-posterior": ("toy_posterior", "output weights of 10 000 networks without symmetries"),
     "mass-profiles": ("mass_profiles", "trained networks against their least mass"),
     "functional-collapse": ("functional_collapse", "mutual information of every pair of networks"),
-    "permutation-frequency": ("permutation_frequency", "orders of units: ensembles and HMC"),
+    "permutation-frequency": ("permutation_frequency", "order of units: ensembles and HMC"),
     "marginals": ("marginals", "single weights before and after symmetries are removed"),
     "posterior-table": ("posterior_table", "one mode against many, and a deep ensemble (table 1)"),
     "hmc-exchangeability": ("hmc_exchangeability", "do chains of HMC visit every order of units"),
@@ -40,15 +40,15 @@ REGISTRY = {
     "equivariance-toy": ("equivariance_toy", "asymmetric members, a symmetric mean, at every step"),
     "equivariance-ising": (
         "equivariance_ising",
-        "energies of spins: orbit spread against ensemble size, with its law",
+        "energies of spins: orbit standard deviation against ensemble size, beside theory",
     ),
     "equivariance-cross-product": (
         "equivariance_cross_product",
-        "vectors that turn: octahedral orbits, and all of SO(3)",
+        "rotated vectors: octahedral orbits, and all of SO(3)",
     ),
     "equivariance-rotated-fashion": (
         "equivariance_rotated_fashion",
-        "turned clothes: ensembles with augmentation against built-in symmetry",
+        "rotated Fashion-MNIST: ensembles with augmentation against built-in symmetry",
     ),
     "equivariance-histology": (
         "equivariance_histology",
@@ -56,7 +56,7 @@ REGISTRY = {
     ),
     "equivariance-continuous": (
         "equivariance_continuous",
-        "orbits of C_n, judged at 720 angles: what is left and how fast it falls",
+        "orbits of C_n, evaluated at 720 angles: what is left and how fast it falls",
     ),
 }
 

@@ -32,7 +32,7 @@ def density(values: np.ndarray, bins: np.ndarray) -> np.ndarray:
 def histogram_panel(
     series: Mapping[str, np.ndarray], bins: np.ndarray, label: str, top: float | None = None
 ) -> list[Any]:
-    """Outlines of histograms, one a series, over common bins; ``top`` fixes the y axis."""
+    """Outlines of histograms, one per series, over common bins; ``top`` fixes the y axis."""
     heights = [np.asarray(values, float) for values in series.values()]
     top = top or 1.08 * max(float(height.max()) for height in heights)
     frame = Frame(Axis(float(bins[0]), float(bins[-1]), label), Axis(0, top, "density"))
@@ -55,7 +55,7 @@ def map_panel(
 
 
 def bars_panel(counts: Sequence[int], expected: float, label: str, top: float) -> list[Any]:
-    """Counts an index as bars, and the number expected as a broken line."""
+    """Counts per index as bars, and the number expected as a broken line."""
     frame = Frame(Axis(-0.5, len(counts) - 0.5, label), Axis(0, top, "networks"))
     bins = np.arange(len(counts) + 1) - 0.5
     ends = [-0.5, len(counts) - 0.5]

@@ -1,4 +1,4 @@
-"""Trained on orbits of C_n, judged at 720 angles: what the finite group leaves of SO(2)."""
+"""Trained on orbits of C_n, evaluated at 720 angles: what the finite group leaves of SO(2)."""
 
 from dataclasses import dataclass
 
@@ -25,7 +25,7 @@ LABELS = {"relu": "ReLU", "erf": "erf", "gelu": "GELU"}
 
 @dataclass(frozen=True)
 class Settings:
-    """Orders of the group, pictures used, and angles."""
+    """Orders of the group, images used, and angles."""
 
     orders: tuple[int, ...] = ORDERS
     pictures: int = 0
@@ -35,7 +35,7 @@ class Settings:
 
 def net(name: str) -> Serial:
     """Two hidden layers."""
-    layer = lambda n: infinite.Dense(n, 1.5, 0.5)  # noqa: E731
+    layer = lambda n: infinite.InfiniteDense(n, 1.5, 0.5)  # noqa: E731
     return infinite.serial(layer(1), ACTIVATIONS[name], layer(1), ACTIVATIONS[name], layer(1))
 
 
@@ -57,7 +57,7 @@ def residual(name: str, order: int, angles: int) -> tuple[np.ndarray, int]:
 
 
 def run(bench: Bench) -> Outcome:
-    """The spread over all angles for every order and activation."""
+    """The standard deviation over all angles for every order and activation."""
     settings: Settings = bench.scale.evaluation
     results, findings, curves = [], [], {}
     for trial in bench.trials:
@@ -74,7 +74,7 @@ def run(bench: Bench) -> Outcome:
         results.append(row(trial.arm.label, trial.seed, metrics))
         first, last = settings.orders[0], settings.orders[-1]
         findings.append(
-            f"{trial.arm.label}: the spread over {settings.angles} angles falls from "
+            f"{trial.arm.label}: the standard deviation over {settings.angles} angles falls from "
             f"{spreads[0]:.3g} (C{first}) to {spreads[-1]:.2g} (C{last}); the strongest angular "
             f"modes are {_listed(settings.orders, spreads, modes)}."
         )
@@ -82,7 +82,7 @@ def run(bench: Bench) -> Outcome:
         for name, (orders, spreads) in pictures(settings).items():
             curves[name] = (orders, spreads)
             each = ", ".join(f"{s:.2g} (C{n})" for n, s in zip(orders, spreads, strict=True))
-            findings.append(f"{name[0].upper()}{name[1:]}: spread over 90 angles {each}.")
+            findings.append(f"{name[0].upper()}{name[1:]}: deviation over 90 angles {each}.")
     return Outcome(results, figures=(_figure(curves),), findings=tuple(findings))
 
 
@@ -93,7 +93,7 @@ def _listed(orders: tuple[int, ...], spreads: list[float], modes: list[int]) -> 
 
 
 def pictures(settings: Settings) -> dict:
-    """Digits turned exactly in the basis of disc harmonics: relative spread of the mean."""
+    """Digits rotated exactly in disc harmonics: relative standard deviation of the mean."""
     data = load("digits")
     harmonics = groups.DiscHarmonics.of(8, 0.9)
     x = np.asarray(data.train.x[: settings.pictures], np.float64).reshape(-1, 8, 8)
@@ -116,7 +116,7 @@ def pictures(settings: Settings) -> dict:
 def _figure(curves: dict) -> Figure:
     values = np.concatenate([np.asarray(s) for _, s in curves.values()])
     across = Axis(1, 70, "order n of the cyclic group", log=True)
-    down = Axis.around(np.maximum(values, 1e-16), "spread over all angles", log=True)
+    down = Axis.around(np.maximum(values, 1e-16), "standard deviation over all angles", log=True)
     frame = Frame(across, down, left=50, right=430, bottom=230)
     layers = [frame.axes()]
     for number, (orders, spreads) in enumerate(curves.values()):
@@ -155,7 +155,7 @@ EXPERIMENT = Experiment(
     name="equivariance-continuous",
     title="A finite group for a continuous one",
     description=(
-        "Infinite ensembles trained on orbits of the cyclic group and judged at all angles. The "
+        "Infinite ensembles trained on orbits of the cyclic group and evaluated at all angles. The "
         "claim: the error falls with the order of the group, as fast as the kernel is smooth. "
         "Nothing is trained: everything is infinite width."
     ),

@@ -1,4 +1,4 @@
-"""The cross product of two vectors: outputs that turn with their inputs, and what breaks it."""
+"""The cross product of two vectors: outputs that rotate with their inputs, and what breaks it."""
 
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -35,19 +35,19 @@ KEYS = {"the group": "group", "all of SO(3)": "rotations"}
 
 @dataclass(frozen=True)
 class Settings:
-    """Base pairs, the group, steps, and Haar rotations to judge at."""
+    """Base pairs, the group, steps, and Haar rotations to evaluate at."""
 
     base: int
     icosahedral: bool
     steps: int
     rotations: int = 100
     twins: int = 256
-    """Pairs of networks that tell what infinitely many members leave."""
+    """Pairs of networks that estimate what infinitely many members leave."""
 
 
 def net(width: int) -> Serial:
     """Two hidden ReLU layers in NTK parameterisation with three outputs."""
-    layer = lambda n: infinite.Dense(n, 2**0.5, 0.1)  # noqa: E731
+    layer = lambda n: infinite.InfiniteDense(n, 2**0.5, 0.1)  # noqa: E731
     relu = infinite.ReLU()
     return infinite.serial(layer(width), relu, layer(width), relu, layer(3))
 
@@ -94,7 +94,7 @@ def train_rows(settings: Settings) -> Split:
     return Split(whole.x.astype(np.float32), whole.y.astype(np.float32))
 
 
-def judged(settings: Settings) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+def evaluated(settings: Settings) -> dict[str, tuple[np.ndarray, np.ndarray]]:
     """Points turned by the group and by Haar rotations, the identity first, and those turns."""
     x, _ = pairs(POINTS, 3)
     haar = groups.random_rotations(np.random.default_rng(9), settings.rotations)
@@ -115,9 +115,9 @@ def size_of(settings: Settings) -> float:
 def run(bench: Bench) -> Outcome:
     """Squared equivariance error against size on the group and on all rotations."""
     settings: Settings = bench.scale.evaluation
-    orbits, split = judged(settings), train_rows(settings)
+    orbits, split = evaluated(settings), train_rows(settings)
     points = np.concatenate([p.reshape(-1, 6) for p, _ in orbits.values()])
-    law = infinite.EnsembleDynamics(
+    theory = infinite.EnsembleDynamics(
         net(1),
         np.asarray(split.x, np.float64),
         split.y,
@@ -126,10 +126,10 @@ def run(bench: Bench) -> Outcome:
         evolution="steps",
     )
     lines = {
-        name: single_error(law, orbit, settings.steps) / size_of(settings)
+        name: single_error(theory, orbit, settings.steps) / size_of(settings)
         for name, orbit in orbits.items()
     }
-    left = {name: rest_error(settings, name == "icosahedral", law) for name in SOLIDS}
+    left = {name: rest_error(settings, name == "icosahedral", theory) for name in SOLIDS}
     rests = {"the group": 0.0, "all of SO(3)": left[SOLIDS[settings.icosahedral]]}
     results, findings, curves = [], [], {}
     for trial in bench.trials:
@@ -230,7 +230,7 @@ def _metrics(curves: dict, lines: dict[str, float], rests: dict[str, float]) -> 
     for name, curve in curves.items():
         key = KEYS[name]
         metrics[f"single_{key}"] = float(curve.mean[0])
-        metrics[f"over_law_{key}"] = metrics[f"single_{key}"] / (lines[name] + rests[name])
+        metrics[f"over_theory_{key}"] = metrics[f"single_{key}"] / (lines[name] + rests[name])
         metrics[f"largest_{key}"] = float(curve.mean[-1])
         metrics[f"slope_{key}"] = equivariance.slope(curve)
     return metrics
@@ -240,8 +240,8 @@ def _finding(label: str, curves: dict[str, equivariance.Curve], metrics: dict[st
     parts = []
     for name, curve in curves.items():
         parts.append(
-            f"on {name} slope {metrics[f'slope_{KEYS[name]}']:.2f}, one network over the law "
-            f"{metrics[f'over_law_{KEYS[name]}']:.2f}"
+            f"on {name} slope {metrics[f'slope_{KEYS[name]}']:.2f}, one network over theory "
+            f"{metrics[f'over_theory_{KEYS[name]}']:.2f}"
         )
         if len(curve.members) > 2:
             fitted = equivariance.plateau(curve)
@@ -249,18 +249,18 @@ def _finding(label: str, curves: dict[str, equivariance.Curve], metrics: dict[st
     return f"{label}: {'; '.join(parts)}."
 
 
-def single_error(law, orbit: tuple[np.ndarray, np.ndarray], time: int) -> float:
+def single_error(theory, orbit: tuple[np.ndarray, np.ndarray], time: int) -> float:
     """``(2/M) (C Σ(x,x) - tr ρ_Y(g) Σ(gx,x))`` for one member, mean over points and elements."""
     points, turns = orbit
     traces, error = np.einsum("gii->g", turns), []
     for orbit_points in points:
-        covariance = law.covariance(orbit_points, t=time)
+        covariance = theory.covariance(orbit_points, t=time)
         gap = 3 * (covariance[0, 0] + np.diag(covariance)) - 2 * traces * covariance[0]
         error.append(gap.mean())
     return float(np.mean(error))
 
 
-def rest_error(settings: Settings, icosahedral: bool, law) -> float:
+def rest_error(settings: Settings, icosahedral: bool, theory) -> float:
     """What a finite group leaves of SO(3): the infinite mean's error over Haar rotations."""
     turn = space(icosahedral)
     kernel = groups.GroupAveraged(net(1), groups.direct_sum(turn, turn), turn)
@@ -268,11 +268,11 @@ def rest_error(settings: Settings, icosahedral: bool, law) -> float:
     dynamics = infinite.EnsembleDynamics(
         kernel,
         *pairs(settings.base, 0),
-        learning_rate=law.learning_rate,
+        learning_rate=theory.learning_rate,
         loss="per_example",
         evolution="steps",
     )
-    points, turns = judged(settings)["all of SO(3)"]
+    points, turns = evaluated(settings)["all of SO(3)"]
     mean = dynamics.mean(points.reshape(-1, 6), settings.steps).reshape(*points.shape[:2], 3)
     error = equivariance.equivariance_error(mean[None], turns, size=size_of(settings))
     return float(error.mean())
@@ -281,21 +281,21 @@ def rest_error(settings: Settings, icosahedral: bool, law) -> float:
 def _figure(curves: dict, lines: dict[str, float], rests: dict[str, float]) -> Figure:
     labels = list(dict.fromkeys(label for label, _ in curves))
     sizes = np.unique(np.concatenate([curve.members for curve in curves.values()]))
-    laws = {name: rests[name] + line / sizes for name, line in lines.items()}
-    values = np.concatenate([*(curve.mean for curve in curves.values()), *laws.values()])
+    theories = {name: rests[name] + line / sizes for name, line in lines.items()}
+    values = np.concatenate([*(curve.mean for curve in curves.values()), *theories.values()])
     across = Axis(1, float(sizes.max()) * 1.1, "members", log=True)
     down = Axis.around(values, "squared equivariance error", log=True)
     panels = []
-    for name, law in laws.items():
+    for name, theory in theories.items():
         frame = Frame(across, down, left=48, right=292)
-        layers = [frame.axes(), reference_line(frame, sizes, law)]
+        layers = [frame.axes(), reference_line(frame, sizes, theory)]
         for number, label in enumerate(labels):
             curve = curves[label, name]
             layers.append(frame.line(curve.members, curve.mean, number))
         panels.append((name, layers))
     caption = (
         "Squared equivariance error of the mean of so many networks over the mean squared target, "
-        "on the group whose orbits were trained on and on random rotations. Dashed: the exact law "
+        "on the group whose orbits were trained on and on random rotations. Dashed: exact values "
         "of infinitely wide networks for every size; on all of SO(3) it ends at what the infinite "
         "ensemble's mean misses."
     )

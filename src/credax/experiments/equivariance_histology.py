@@ -1,4 +1,4 @@
-"""Tissue has no upright side: ensembles with augmentation on histological tiles."""
+"""Tissue has no preferred orientation: ensembles with augmentation on histological tiles."""
 
 from dataclasses import dataclass
 
@@ -26,7 +26,7 @@ class Tiles(Data):
     """Tiles from the folder ``NCT-CRC-HE-100K`` of the data folder."""
 
     def load(self, root: str | None = None, download: bool = True) -> Dataset:
-        """So many tiles a class."""
+        """So many tiles per class."""
         if self.synthetic:
             return self.made_up(self.train_rows, self.test_rows)
         size, classes = self.input_shape[0], len(CLASSES)
@@ -39,20 +39,20 @@ class Tiles(Data):
 
 
 def run(bench: Bench) -> Outcome:
-    """Agreement over quarter turns on tissue, natural pictures and noise."""
+    """Agreement over quarter turns on tissue, natural images and noise."""
     settings: Settings = bench.scale.evaluation
-    shape = (settings.judged, *bench.dataset.input_shape)
+    shape = (settings.evaluated, *bench.dataset.input_shape)
     others: dict[str, np.ndarray] = {
         "noise": 128 + 64 * np.random.default_rng(3).standard_normal(shape)
     }
     if "cifar10" in settings.others and shape[1:] == (32, 32, 3):
         try:
-            pictures = load("cifar10", bench.data_dir, download=False).test.x[: settings.judged]
+            pictures = load("cifar10", bench.data_dir, download=False).test.x[: settings.evaluated]
             others["cifar10"] = np.asarray(pictures, np.float32)
         except InputError:
-            bench.say("cifar10 is not here: natural pictures are left out")
+            bench.say("cifar10 is not here: natural images are left out")
     if not bench.scale.data.synthetic:
-        others |= companions(bench, settings.judged)
+        others |= companions(bench, settings.evaluated)
     return study(bench, others)
 
 
@@ -94,7 +94,7 @@ def _tiles(train: int, test: int, size: int, synthetic: bool = False) -> Tiles:
 
 EXPERIMENT = Experiment(
     name="equivariance-histology",
-    title="Tissue from all sides",
+    title="Quarter turns of tissue",
     description=(
         "Convolutional networks on tiles of colorectal tissue (Kather et al. 2018), trained on "
         "quarter turns. The claim: from five members on the ensemble agrees with itself over an "
@@ -103,7 +103,7 @@ EXPERIMENT = Experiment(
     ),
     scales={
         "test": _scale(
-            _tiles(4, 2, 12, True), Settings((4,), 8, (), False), 3, 1, (4, 4), "made-up pictures"
+            _tiles(4, 2, 12, True), Settings((4,), 8, (), False), 3, 1, (4, 4), "made-up images"
         ),
         "cpu": _scale(
             _tiles(200, 100, 32),

@@ -1,4 +1,4 @@
-"""Energies of spins: how far ensembles of every size are from invariant, with the exact law."""
+"""Energies of spins: how far ensembles of every size are from invariant, beside the theory."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -39,7 +39,7 @@ class Settings:
 
 def net(width: int) -> Serial:
     """Two hidden ReLU layers in NTK parameterisation, on flattened spins."""
-    layer = lambda n: infinite.Dense(n, 2**0.5, 0.1)  # noqa: E731
+    layer = lambda n: infinite.InfiniteDense(n, 2**0.5, 0.1)  # noqa: E731
     relu = infinite.ReLU()
     return infinite.serial(infinite.Flatten(), layer(width), relu, layer(width), relu, layer(1))
 
@@ -51,7 +51,7 @@ def base_rows(settings: Settings) -> tuple[np.ndarray, np.ndarray]:
 
 
 def families(settings: Settings) -> dict[str, np.ndarray]:
-    """Inputs to judge on: the law of the training spins, another temperature, normal fields."""
+    """Inputs to evaluate: like the training spins, at another temperature, and normal fields."""
     rng = np.random.default_rng(7)
     size = settings.size
     return {
@@ -88,16 +88,16 @@ def dynamics_of(settings: Settings, split: Split) -> infinite.EnsembleDynamics:
 
 
 def run(bench: Bench) -> Outcome:
-    """Spread against size for every width, in and out of distribution, beside its law."""
+    """Standard deviation over orbits against size for every width, beside the theory."""
     settings: Settings = bench.scale.evaluation
     every = {name: groups.orbit(x, turns(settings)) for name, x in families(settings).items()}
     points = np.concatenate([orbit.flat for orbit in every.values()])
     results, findings, curves = [], [], {}
     splits = {augmented: split_of(settings, augmented) for augmented in (True, False)}
-    laws = {augmented: dynamics_of(settings, split) for augmented, split in splits.items()}
+    theories = {augmented: dynamics_of(settings, split) for augmented, split in splits.items()}
     for trial in bench.trials:
         arm, augmented = trial.arm, trial.arm.name != PLAIN
-        law, split = laws[augmented], splits[augmented]
+        theory, split = theories[augmented], splits[augmented]
         bench.say(f"{arm.label}, seed {trial.seed}")
         found = record(
             bench.root / f"{arm.name}_{trial.seed}.npz",
@@ -106,7 +106,7 @@ def run(bench: Bench) -> Outcome:
             split,
             seed=trial.seed,
             training=bench.scale.training.replace(
-                batch_size=len(split), learning_rate=law.learning_rate
+                batch_size=len(split), learning_rate=theory.learning_rate
             ),
             points=points.astype(np.float32),
             steps=(0, settings.steps),
@@ -119,9 +119,11 @@ def run(bench: Bench) -> Outcome:
             before, after = (orbit.fold(found.at(step)[:, rows]) for step in (0, settings.steps))
             curve, line, metrics = _measured(after), None, {}
             if arm.name != ZERO:
-                line = _law(law, orbit, curve.members, settings.steps)
-                metrics["over_law"] = float(np.sqrt(curve.mean[0]) / line.line[0])
-                metrics["start_over_law"] = _root(before) / _law(law, orbit, (1,), 0).line[0]
+                line = _theory(theory, orbit, curve.members, settings.steps)
+                metrics["over_theory"] = float(np.sqrt(curve.mean[0]) / line.line[0])
+                metrics["start_over_theory"] = (
+                    _root(before) / _theory(theory, orbit, (1,), 0).line[0]
+                )
             metrics = _alone(curve, after, orbit) | metrics
             measured.append((curve, metrics))
             curves[arm.label, name] = (curve, line)
@@ -131,8 +133,8 @@ def run(bench: Bench) -> Outcome:
     return Outcome(results, figures=(_figure(curves, tuple(every)),), findings=tuple(findings))
 
 
-class Law(NamedTuple):
-    """The spread of infinitely wide ensembles for every size, and where 90 % of them lie.
+class TheoryLine(NamedTuple):
+    """The standard deviation of infinitely wide ensembles for every size, and its 90 % range.
 
     Without augmentation the mean is not invariant and the band is not known.
     """
@@ -152,20 +154,20 @@ def _measured(folded: np.ndarray) -> equivariance.Curve:
     return equivariance.against_members(equivariance.orbit_variance, folded, sizes)
 
 
-def _law(law, orbit, sizes: tuple[int, ...], time: int) -> Law:
-    """The law's line; without augmentation the mean's own variance stays whatever the size."""
-    curve = law.spread_curve(orbit.points, sizes, t=time)
-    mean = orbit.fold(law.mean(orbit.flat, time))[None]
+def _theory(theory, orbit, sizes: tuple[int, ...], time: int) -> TheoryLine:
+    """The theory's line; without augmentation the mean's own variance stays at every size."""
+    curve = theory.orbit_deviation(orbit.points, sizes, t=time)
+    mean = orbit.fold(theory.mean(orbit.flat, time))[None]
     stays = float(equivariance.orbit_variance(mean).mean())
     line = np.sqrt(np.square(curve.root_expected_variance) + stays)
     if stays > 1e-12 * line[0] ** 2:
-        return Law(line)
-    return Law(line, curve.quantiles[:, 0], curve.quantiles[:, 2])
+        return TheoryLine(line)
+    return TheoryLine(line, curve.quantiles[:, 0], curve.quantiles[:, 2])
 
 
 def _alone(curve: equivariance.Curve, folded: np.ndarray, orbit) -> dict[str, float]:
-    """Spreads of one network and of the largest ensembles, and how they fall between."""
-    # Cold spins are often all alike: no turn moves them, and their spread is zero.
+    """Standard deviation of one network and of the largest ensembles, and the rate between."""
+    # Cold spins are often all alike: no turn moves them, and their standard deviation is zero.
     moved = np.ptp(orbit.points, axis=1).reshape(len(orbit.points), -1).max(1) > 0
     relative = equivariance.relative_orbit_standard_deviation(folded[:, moved])
     return {
@@ -181,13 +183,13 @@ def _finding(label: str, measured: list[tuple[equivariance.Curve, dict[str, floa
         return ", ".join(f"{metrics[measure]:.2f}" for _, metrics in measured)
 
     parts = [f"{label}, in the order of the panels: slopes {each('slope')}"]
-    if "over_law" in measured[0][1]:
+    if "over_theory" in measured[0][1]:
         parts.append(
-            f"a single network's spread over the law's {each('over_law')} "
-            f"(before training {each('start_over_law')})"
+            f"a single network's standard deviation over the theoretical one {each('over_theory')} "
+            f"(before training {each('start_over_theory')})"
         )
     else:
-        parts.append(f"a single network's spread {each('spread_single')}")
+        parts.append(f"a single network's standard deviation {each('spread_single')}")
     if all(len(curve.members) > 2 for curve, _ in measured):
         stays = sum(equivariance.plateau(curve).significant for curve, _ in measured)
         parts.append(f"a plateau in {stays} of {len(measured)}")
@@ -196,9 +198,9 @@ def _finding(label: str, measured: list[tuple[equivariance.Curve, dict[str, floa
 
 def _figure(curves: dict, names: tuple[str, ...]) -> Figure:
     labels = list(dict.fromkeys(label for label, _ in curves))
-    laws = [law for _, law in curves.values() if law is not None]
+    theories = [theory for _, theory in curves.values() if theory is not None]
     values = [np.sqrt(c.mean) for c, _ in curves.values()]
-    values += [part for law in laws for part in law if part is not None]
+    values += [part for theory in theories for part in theory if part is not None]
     sizes = np.concatenate([c.members for c, _ in curves.values()])
     down = Axis.around(np.concatenate(values), "orbit standard deviation", log=True)
     across = Axis(1, float(sizes.max()) * 1.1, "members", log=True)
@@ -206,17 +208,17 @@ def _figure(curves: dict, names: tuple[str, ...]) -> Figure:
     for name in names:
         frame = Frame(across, down, left=44, right=292)
         layers = [frame.axes()]
-        for curve, law in _widest(curves, name):
-            if law.low is not None:
-                layers.append(frame.band(curve.members, law.low, law.high, "s0"))
-            layers.append(reference_line(frame, curve.members, law.line))
+        for curve, theory in _widest(curves, name):
+            if theory.low is not None:
+                layers.append(frame.band(curve.members, theory.low, theory.high, "s0"))
+            layers.append(reference_line(frame, curve.members, theory.line))
         for number, label in enumerate(labels):
             curve, _ = curves[label, name]
             layers.append(frame.line(curve.members, np.sqrt(curve.mean), number))
         panels.append((name, layers))
     caption = (
         "Standard deviation over the orbit of the mean of so many networks, root mean square over "
-        "64 inputs. Dashed, with a band that holds 90 % of ensembles: the exact law of infinitely "
+        "64 inputs. Dashed, with a band that holds 90 % of ensembles: exact values of infinitely "
         "wide networks for every size, tr(PC)/(|G|M), and without augmentation the asymmetry that "
         "stays."
     )
@@ -224,14 +226,14 @@ def _figure(curves: dict, names: tuple[str, ...]) -> Figure:
 
 
 def _widest(curves: dict, name: str) -> list:
-    """The law does not depend on the width: drawn once with augmentation and once without."""
+    """The theory does not depend on the width: drawn once with augmentation and once without."""
     longest: dict[bool, tuple] = {}
-    for (label, family), (curve, law) in curves.items():
+    for (label, family), (curve, theory) in curves.items():
         plain = label.endswith(NOT_AUGMENTED)
-        if family == name and law is not None:
+        if family == name and theory is not None:
             kept = longest.get(plain)
             if kept is None or len(curve.members) > len(kept[0].members):
-                longest[plain] = (curve, law)
+                longest[plain] = (curve, theory)
     return list(longest.values())
 
 

@@ -1,4 +1,4 @@
-"""What the picture experiments of equivariance share: networks, arms, and the study itself."""
+"""What the image experiments of equivariance share: networks, arms, and the study itself."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -34,10 +34,10 @@ ENSEMBLE, SINGLE = "DeepEns + DA", "only DA"
 
 @dataclass(frozen=True)
 class Settings:
-    """Orders of the group, pictures judged, the other sets, and fields of a group's own network."""
+    """Orders of the group, images to evaluate, OOD sets, and fields of a group's own network."""
 
     orders: tuple[int, ...]
-    judged: int
+    evaluated: int
     others: tuple[str, ...] = ("mnist", "cifar10", "noise")
     masked: bool = True
     fields: tuple[int, ...] = (8, 16, 16)
@@ -53,7 +53,7 @@ def plain_cnn(outputs: int, channels: tuple[int, ...] = (16, 32, 32)) -> Sequent
 
 
 def scorer() -> Sequential:
-    """A small network that says which turn of a picture is its canonical one."""
+    """A small network that says which turn of an image is its canonical one."""
     return Sequential((Conv(8, window=5), Activation("relu"), GlobalAveragePool(), Dense(1)))
 
 
@@ -88,7 +88,7 @@ def study(
     size, channels = bench.dataset.input_shape[0], bench.dataset.input_shape[-1]
     mask = groups.soft_mask(size) if settings.masked else None
     train = prepared(bench.dataset.train, None, mask)
-    test = prepared(bench.dataset.test, settings.judged, mask)
+    test = prepared(bench.dataset.test, settings.evaluated, mask)
     sets = {"test": test.x, **others}
     rows: dict[tuple[str, int], dict[str, float]] = {}
     outputs = bench.scale.data.classes or 10
@@ -190,7 +190,7 @@ def _figure(results, settings: Settings) -> Figure:
     lines = [frame.line(settings.orders, curve, n) for n, curve in enumerate(curves)]
     layers = [frame.axes(), *lines]
     caption = (
-        "Share of an orbit that gets the class of the untransformed picture, out of distribution, "
+        "Share of an orbit that gets the class of the untransformed image, out of distribution, "
         "mean over sets and seeds. Only quarter turns are exact; between them interpolation limits "
         "every method."
     )

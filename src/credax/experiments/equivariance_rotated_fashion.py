@@ -1,4 +1,4 @@
-"""Turned pictures of clothes: ensembles with augmentation against built-in symmetry."""
+"""Rotated Fashion-MNIST: ensembles with augmentation against built-in symmetry."""
 
 import numpy as np
 
@@ -27,7 +27,7 @@ PUBLISHED = Published(
 
 
 def other_pictures(names: tuple[str, ...], count: int, size: int, mask) -> dict[str, np.ndarray]:
-    """Grey pictures of other sets in the same size, masked; sets that are not here are left out."""
+    """Grey images of other sets in the same size, masked; sets that are not here are left out."""
     found = {}
     for name in names:
         if name == "noise":
@@ -50,7 +50,7 @@ def run(bench: Bench) -> Outcome:
     """The study of all arms, beside the published table."""
     settings: Settings = bench.scale.evaluation
     size = bench.dataset.input_shape[0]
-    others = other_pictures(settings.others, settings.judged, size, groups.soft_mask(size))
+    others = other_pictures(settings.others, settings.evaluated, size, groups.soft_mask(size))
     return study(bench, others, (PUBLISHED,))
 
 
@@ -84,11 +84,11 @@ def _data(rows: int, test: int, size: int = 28, synthetic: bool = False) -> Data
 
 EXPERIMENT = Experiment(
     name="equivariance-rotated-fashion",
-    title="Turned pictures of clothes",
+    title="Rotated Fashion-MNIST",
     description=(
         "Convolutional networks trained on whole orbits of C4, C8 and C16. The claim: an ensemble "
         "with augmentation is nearly as invariant as networks built to be, also far from its data, "
-        "and beats them where turns need interpolation. Published: ensembles of 100 networks with "
+        "and is better where turns need interpolation. Published: ensembles of 100 networks with "
         "120 000 parameters; layers, training and mask are not stated."
     ),
     scales={
@@ -99,7 +99,7 @@ EXPERIMENT = Experiment(
             1,
             (4, 4),
             1,
-            "made-up pictures",
+            "made-up images",
         ),
         "cpu": _scale(
             _data(1000, 1000),
@@ -108,7 +108,7 @@ EXPERIMENT = Experiment(
             10,
             (16, 32, 32),
             3,
-            "1000 pictures, 5 members",
+            "1000 images, 5 members",
         ),
         "paper": _scale(
             _data(60000, 10000),

@@ -42,7 +42,7 @@ def truth(x: np.ndarray) -> np.ndarray:
 
 def net(width: int) -> Serial:
     """Two hidden layers of erf units in NTK parameterisation."""
-    layer = lambda n: infinite.Dense(n, 2.5, 0.5)  # noqa: E731
+    layer = lambda n: infinite.InfiniteDense(n, 2.5, 0.5)  # noqa: E731
     return infinite.serial(layer(width), infinite.Erf(), layer(width), infinite.Erf(), layer(1))
 
 
@@ -141,7 +141,7 @@ def _figure(shown: dict, settings: Settings) -> Figure:
     caption = (
         "Thin lines are single networks: none is symmetric. Their mean is, at every step and away "
         "from the points, if they are trained on mirrored points too; the last line is the mean "
-        "of infinitely many infinitely wide networks after as many steps, its band their spread."
+        "of infinitely many infinitely wide networks after as many steps, its band their deviation."
     )
     return sheet("steps", caption, panels, len(settings.steps), series=names)
 

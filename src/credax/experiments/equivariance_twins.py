@@ -3,7 +3,7 @@
 With normal parameters ``z``, a start ``s`` and an element ``g`` the pair ``f_{s(gz)}(gx)`` and
 ``g f_{s(z)}(x)`` has the means whose difference is the floor: ``gz`` is as likely as ``z``. If
 start, data and optimiser commute with the group the pair is equal, so the difference is known to
-rounding from one pair; in a curve against members it hides behind their spread.
+rounding from one pair; in a curve against members their variance hides it.
 """
 
 from collections.abc import Callable
@@ -45,7 +45,7 @@ def twin_floor(
 ) -> Floor:
     """``‖E f(gx) - g E f(x)‖²``, mean over points, of networks trained on ``rows`` in full batches.
 
-    Estimated without bias: the squared mean difference less its own variance, with a standard
+    Estimated without bias: the squared mean difference minus its own variance, with a standard
     error over batches of pairs. Cost: twice ``pairs`` trainings.
     """
     x, y = (jnp.asarray(part, jnp.float32) for part in rows)

@@ -56,9 +56,9 @@ class Data:
     options: Mapping[str, Any] = field(default_factory=dict)
     """Options of `credax.data.load`."""
     synthetic: bool = False
-    """Pictures made up in the shape of the set, for tests that need no files."""
+    """Images made up in the shape of the set, for tests that need no files."""
     unseen: int = 0
-    """So many classes beyond ``classes`` are left out of training and test: strange inputs."""
+    """So many classes beyond ``classes`` are left out of training and test: OOD inputs."""
 
     def load(self, root: str | None = None, download: bool = True) -> "Dataset":
         """The rows that the experiment uses."""
@@ -78,10 +78,10 @@ class Data:
         return self.synthetic or describe(self.name).available(root)
 
     def made_up(self, train_rows: int, test_rows: int) -> "Dataset":
-        """Pictures of the same shape and as many classes, which anyone can make."""
+        """Images of the same shape and as many classes, which anyone can make."""
         assert self.classes is not None
         return generated_pictures(
-            f"generated pictures in the shape of {self.name}",
+            f"generated images in the shape of {self.name}",
             self.input_shape,
             self.classes,
             train_rows,
@@ -126,7 +126,7 @@ class Scale:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came out: a result an arm and seed, tables to set beside it, figures, findings."""
+    """What came out: one result per arm and seed, tables to set beside it, figures, findings."""
 
     results: list[Result]
     published: tuple[Published, ...] = ()
@@ -139,7 +139,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Experiment:
-    """A published result, or a question nobody has published, at up to three sizes."""
+    """A published result, or an unpublished question, at up to three sizes."""
 
     name: str
     """As on the command line."""
@@ -151,7 +151,7 @@ class Experiment:
     """Trains what is missing and measures it."""
 
     def scale(self, name: str) -> Scale:
-        """The settings of one size, or a sentence that names those there are."""
+        """The settings of one size, or an error that names those there are."""
         if name not in self.scales:
             raise InputError(
                 f"scale is {name!r} and {self.name} has no such size"

@@ -141,7 +141,7 @@ def member_line(frame: Frame, x: np.ndarray, y: np.ndarray) -> Markup:
 
 
 def image(pixels: np.ndarray, x: float, y: float, width: float, height: float) -> Markup:
-    """A picture ``[height, width, channels]`` of bytes inside a drawing, its pixels kept sharp."""
+    """An image ``[height, width, channels]`` of bytes inside a drawing, its pixels kept sharp."""
     return element(
         "image",
         href=data_uri(pixels),

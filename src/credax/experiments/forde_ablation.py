@@ -1,4 +1,4 @@
-"""How hard to repel: strengths from 0 to 10, the posterior's own, and a decay (unpublished)."""
+"""Strength of the repulsion: from 0 to 10, the posterior's own, and a decay (unpublished)."""
 
 from dataclasses import dataclass, replace
 from functools import partial
@@ -64,9 +64,9 @@ EXPERIMENT = Experiment(
     name="forde-ablation",
     title="Strength of the repulsion",
     description=(
-        "The released code repels N/B times as hard as the posterior asks for, and nobody has "
-        "published what the strength does. ρ = 1 is the released code, B/N the posterior's own, 0 "
-        "a deep ensemble."
+        "The released code repels N/B times as hard as the posterior asks for, and what the "
+        "strength does has not been published. ρ = 1 is the released code, B/N the posterior's "
+        "own, 0 a deep ensemble."
     ),
     scales={
         "test": digits_scale(arms(3, 2), 1, SMALL, small=True),

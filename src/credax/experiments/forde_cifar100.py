@@ -57,7 +57,7 @@ EXPERIMENT = Experiment(
     description=(
         "Ensembles of ResNet18 on CIFAR-100, clean and corrupted. The claim: FoRDE in the metric "
         "of the data's components is the best under corruption, FoRDE in the identity metric the "
-        "best on clean pictures, and a mix of the two is nearly both."
+        "best on clean images, and a mix of the two is nearly both."
     ),
     scales={
         "test": test_scale(SHAPE, 100, "cifar100"),

@@ -28,10 +28,10 @@ TRAINING = Training(
 )
 CURVES = {"accuracy": "Accuracy (share)", "nll": "NLL (nats)", "ece": "ECE (share)"}
 
-# Nobody has published digits: these come from a prototype of the same formulas, for comparison.
+# There are no published digits: these come from a prototype of the same formulas, for comparison.
 PROTOTYPE = Published(
     "a prototype of the same formulas",
-    "measured while the method was specified, 5 seeds, other corruption code; not published",
+    "measured with a prototype, 5 seeds, other corruption code; not published",
     (
         Measure("accuracy", "accuracy", decimals=4),
         Measure("nll", "NLL", decimals=4),
@@ -100,7 +100,7 @@ CPU = "MLP 64-64, 60 epochs, six generated corruptions at five severities"
 
 
 def run(bench: Bench) -> Outcome:
-    """Clean and corrupted scores, paired differences, and what members look at."""
+    """Clean and corrupted scores, paired differences, and saliency."""
     found = study(bench)
     return Outcome(
         found.results,
@@ -129,7 +129,7 @@ EXPERIMENT = Experiment(
     title="Corrupted digits",
     description=(
         "The 8 by 8 digits of scikit-learn, clean and under six generated corruptions. The claim "
-        "carried over from pictures: FoRDE in the metric of the data's components loses less "
+        "carried over from images: FoRDE in the metric of the data's components loses less "
         "under corruption than a deep ensemble, FoRDE in the identity metric does not."
     ),
     scales={

@@ -55,7 +55,7 @@ EXPERIMENT = Experiment(
     title="Diversity under corruption",
     description=(
         "How far apart the members' input gradients and predictions are as corruption grows. The "
-        "claim: both grow, and FoRDE-PCA lies above a deep ensemble at every severity."
+        "claim: both grow, and FoRDE-PCA is above a deep ensemble at every severity."
     ),
     scales={
         "test": digits_scale(

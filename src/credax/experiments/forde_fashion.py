@@ -41,7 +41,7 @@ EXPERIMENT = Experiment(
     title="Corrupted clothes",
     description=(
         "Fashion-MNIST at the size of a processor, trained until the rows are fitted, which is "
-        "when the repulsion has something to say. The claims carried over from CIFAR: members' "
+        "when the repulsion has an effect. The claims carried over from CIFAR: members' "
         "input gradients differ more than a deep ensemble's, clean accuracy does not suffer, and "
         "in the metric of the data's components less is lost under corruption."
     ),

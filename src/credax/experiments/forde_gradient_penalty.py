@@ -62,7 +62,7 @@ EXPERIMENT = Experiment(
     description=(
         "Is it the kernel, or only that gradients are made to differ in the right metric? A "
         "penalty on squared cosines (LIT) in the metric of the data's components, against "
-        "FoRDE-PCA. Nobody has published the comparison."
+        "FoRDE-PCA. The comparison has not been published."
     ),
     scales={
         "test": digits_scale(arms(3), 1, SMALL, small=True),

@@ -1,4 +1,4 @@
-"""What the picture experiments share: the published settings, the arms, a network for a processor.
+"""What the image experiments share: the published settings, the arms, a network for a processor.
 
 Settings of the released commands (README of AaltoPML/FoRDE): ten members, batches of 128, SGD with
 Nesterov momentum 0.9 at rate 0.1 that falls linearly to a ratio between half and nine tenths of the
@@ -129,7 +129,7 @@ def cpu_scale(data: Data, seeds: int = 3, arms: tuple[Arm, ...] | None = None) -
 
 
 def test_scale(shape: tuple[int, ...], classes: int, name: str) -> Scale:
-    """Generated pictures in the shape of the set, a few steps."""
+    """Generated images in the shape of the set, a few steps."""
     data = Data(name, 128, 64, shape, classes, synthetic=True)
     arms = (Arm("single", "Single network", Single()), ensemble(2), *forde_arms(2, 16))
     small = Training(epochs=2, batch_size=32, learning_rate=0.05, shared_augment=True)
@@ -140,7 +140,7 @@ def test_scale(shape: tuple[int, ...], classes: int, name: str) -> Scale:
         arms=arms,
         seeds=1,
         evaluation=Shift(("gaussian_noise", "contrast"), (1, 5), rows=32, gradient_rows=16),
-        note="generated pictures, not the published ones, 8 steps: shows that the program runs",
+        note="generated images, not the published ones, 8 steps: shows that the program runs",
     )
 
 

@@ -77,7 +77,7 @@ def _with_bands(result: Result, found: Study) -> Result:
 
 
 def sweep_figure(results: list[Result]) -> Figure:
-    """Scores against the share of PCA in the mix, a line a mix, mean over seeds."""
+    """Scores against the share of PCA in the mix, one line per mix, mean over seeds."""
     panels = []
     for name, heading in (
         ("accuracy", "Clean accuracy (share)"),

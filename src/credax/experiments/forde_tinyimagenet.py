@@ -60,7 +60,7 @@ EXPERIMENT = Experiment(
     description=(
         "Ensembles of PreActResNet18 on TinyImageNet, clean and corrupted. The claim: FoRDE in the "
         "metric of the data's components is the best under corruption and as good as a deep "
-        "ensemble on clean pictures."
+        "ensemble on clean images."
     ),
     scales={
         "test": test_scale((64, 64, 3), 200, NAME),

@@ -1,4 +1,4 @@
-"""What members say between clusters of points on a line (Trinh et al. 2024, figure 1)."""
+"""Predictions of members between clusters of points on a line (Trinh et al. 2024, figure 1)."""
 
 from dataclasses import replace
 
@@ -61,7 +61,7 @@ def _scale(hidden: tuple[int, ...], members: int, epochs: int, seeds: int, note:
 
 
 def run(bench: Bench) -> Outcome:
-    """Error on the test rows, and the spread of the members inside, between and beyond the data."""
+    """Test error, and the members' standard deviation inside, between and beyond the data."""
     results, shown = [], {}
     for trial, posterior in bench.trained():
         prediction = posterior.predict(bench.dataset.test.x)
@@ -100,7 +100,7 @@ def functions_figure(shown: dict[str, Prediction], x: np.ndarray, y: np.ndarray)
         ]
         panels.append((label, layers))
     caption = (
-        "The members of each method, their mean and two standard deviations of their spread; "
+        "The members of each method, their mean and two standard deviations; "
         "dots are the training points."
     )
     return sheet("functions", caption, panels, 3)
@@ -111,7 +111,7 @@ EXPERIMENT = Experiment(
     title="One-dimensional regression",
     description=(
         "Three clusters of points on a line, seen through (x/2, (x/2)²). The claim: repelled input "
-        "gradients spread the functions between the clusters, where a deep ensemble agrees with "
+        "gradients make functions differ between the clusters, where a deep ensemble agrees with "
         "itself for no reason. The published points are not available: these are drawn to their "
         "description."
     ),

@@ -39,7 +39,8 @@ def _started(outputs: int) -> MLP:
 def arms(members: int) -> tuple[Arm, ...]:
     """The methods of the figure, and FoRDE on gradients of the log-probability."""
     function = FunctionWGD(members, function_prior="cauchy", prior_scale=1e-6)
-    # Dead units leave some points without a gradient; unfloored, one such point can undo a member.
+    # Inactive units leave some points without a gradient; unfloored, one such point can undo a
+    # member.
     floored = partial(FoRDE, members, relative_floor=1e-3)
     return (
         Arm("deep-ensemble", "Deep ensemble", DeepEnsemble(members, batches="shared")),
@@ -104,7 +105,7 @@ def off_the_data(places: np.ndarray, x: np.ndarray) -> np.ndarray:
 
 
 def entropy_figure(maps: dict[str, np.ndarray], x: np.ndarray) -> Figure:
-    """Entropy of the mixture over the plane, one panel a method."""
+    """Entropy of the mixture over the plane, one panel per method."""
     low, high = PLOT_RANGES[NAME]
     frame = Frame(Axis(low, high, "x₁"), Axis(low, high, "x₂"), left=30, right=196)
     size = frame.right - frame.left, frame.bottom - frame.top

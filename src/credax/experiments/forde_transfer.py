@@ -1,8 +1,8 @@
 """Features learned on one task, ensembles of small heads on another (Trinh et al. 2024, figure 4).
 
-In print the features are those of a vision transformer; on a processor they are those of a network
-that has seen the digits 0 to 4 only, and the heads learn all ten. The heads' inputs, and so the
-gradients that repel each other, are the features.
+In the paper the features are those of a vision transformer; on a processor they are those of a
+network that has seen the digits 0 to 4 only, and the heads learn all ten. The heads' inputs, and so
+the gradients that repel each other, are the features.
 """
 
 from dataclasses import replace
@@ -38,7 +38,7 @@ HEADS = TRAINING.replace(batch_size=256, learning_rate=0.2)
 
 
 def head(outputs: int) -> MLP:
-    """Three hidden layers with batch norm, as in print; the widths are not stated there."""
+    """Three hidden layers with batch norm, as in the paper; the widths are not stated there."""
     return MLP((64, 64, 64), outputs, norm="batch")
 
 
@@ -57,7 +57,7 @@ def arms(members: int) -> tuple[Arm, ...]:
 
 
 def run(bench: Bench) -> Outcome:
-    """Features of clean and corrupted pictures, then heads and scores as for pictures."""
+    """Features of clean and corrupted images, then heads and scores as for images."""
     extract = extractor(bench)
     train, test = extract(bench.dataset.train), extract(bench.dataset.test)
     units = Standardise(float(np.mean(train.x)), float(np.std(train.x)))
@@ -77,7 +77,7 @@ def run(bench: Bench) -> Outcome:
 
 
 def extractor(bench: Bench):
-    """From a split of pictures to one of features, by a network that knows half of the classes."""
+    """From a split of images to one of features, by a network that knows half of the classes."""
     train = bench.dataset.train
     known = np.flatnonzero(np.asarray(train.y) < SOURCE_CLASSES)
     network = MLP((FEATURES,), SOURCE_CLASSES)
@@ -130,7 +130,7 @@ EXPERIMENT = Experiment(
             60,
             False,
             "64 features of a network that was trained on the digits 0 to 4, heads 64-64-64 with "
-            "batch norm on all ten; in print the features are those of a vision transformer",
+            "batch norm on all ten; in the paper the features are those of a vision transformer",
         ),
     },
     run=run,

@@ -28,15 +28,15 @@ CHUNK_ENTRIES = 2**22
 UNSEEN = "classes left out of training"
 
 PUBLISHED = Published(
-    "the functional collapse figure, 1000 ResNet-18 on CIFAR-100, strange inputs SVHN",
+    "the functional collapse figure, 1000 ResNet-18 on CIFAR-100, OOD inputs SVHN",
     f"{SOURCE}; read off the figure; ours are medians and 95 % ranges over pairs, in nats",
     (
         Measure("information", "MI", decimals=3),
         Measure("information_low", "from", decimals=3),
         Measure("information_high", "to", decimals=3),
-        Measure("strange_information", "strange", decimals=3),
-        Measure("strange_information_low", "from", decimals=3),
-        Measure("strange_information_high", "to", decimals=3),
+        Measure("ood_information", "OOD MI", decimals=3),
+        Measure("ood_information_low", "from", decimals=3),
+        Measure("ood_information_high", "to", decimals=3),
         Measure("correlation", "corr.", decimals=2),
     ),
     "ResNet-18 on CIFAR-100 | .1075 | .103 | .112 | .222 | .16 | .32 | 0",
@@ -52,17 +52,17 @@ def _arms(members: int) -> tuple[Arm, ...]:
 
 
 def run(bench: Bench) -> Outcome:
-    """Mutual information of all pairs on test rows and on strange ones, and how they agree."""
-    strange = strange_inputs(bench.scale.data, bench.scale.evaluation["strange"])
+    """Mutual information of all pairs on test rows and on OOD ones, and how they agree."""
+    ood = ood_inputs(bench.scale.data, bench.scale.evaluation["ood"])
     results, shown = [], {}
     for trial in bench.trials:
         zoo = zoo_of(bench, trial)
         bench.say(f"{trial.arm.label}, {zoo.members * (zoo.members - 1) // 2} pairs")
-        settings = {"strange": bench.scale.evaluation["strange"], "members": zoo.members}
+        settings = {"ood": bench.scale.evaluation["ood"], "members": zoo.members}
         found = remembered(
             trial.folder / "pairs.json",
             settings,
-            lambda zoo=zoo: measured(zoo, np.asarray(bench.dataset.test.x), strange),
+            lambda zoo=zoo: measured(zoo, np.asarray(bench.dataset.test.x), ood),
         )
         results.append(zoo_result(bench, trial, zoo, found["metrics"]))
         if trial.seed == 0:
@@ -71,7 +71,7 @@ def run(bench: Bench) -> Outcome:
     return Outcome(results, (PUBLISHED,), (pairs_figure(shown),), tuple(findings))
 
 
-def strange_inputs(data: Data, name: str) -> np.ndarray:
+def ood_inputs(data: Data, name: str) -> np.ndarray:
     """Test rows of the classes that were left out, or of another data set."""
     if name != UNSEEN:
         return np.asarray(load(name).test.x)
@@ -80,18 +80,18 @@ def strange_inputs(data: Data, name: str) -> np.ndarray:
     return np.concatenate(rows)
 
 
-def measured(zoo: Zoo, x: np.ndarray, strange: np.ndarray) -> dict:
+def measured(zoo: Zoo, x: np.ndarray, ood: np.ndarray) -> dict:
     """Numbers for the table and histograms for the figure."""
     inside = _pairs(zoo, x, "information")
-    outside = _pairs(zoo, strange, "strange")
+    outside = _pairs(zoo, ood, "ood")
     together = association(inside, outside, resamples=200)
-    bins, strange_bins = edges(inside.values, bins=BINS), edges(outside.values, bins=BINS)
-    joint = np.histogram2d(inside.values, outside.values, [bins, strange_bins])[0]
+    bins, ood_bins = edges(inside.values, bins=BINS), edges(outside.values, bins=BINS)
+    joint = np.histogram2d(inside.values, outside.values, [bins, ood_bins])[0]
     metrics = {
         **spread(inside.values, "information"),
-        **spread(outside.values, "strange_information"),
+        **spread(outside.values, "ood_information"),
         "relative_dispersion": _dispersion(inside),
-        "strange_relative_dispersion": _dispersion(outside),
+        "ood_relative_dispersion": _dispersion(outside),
         "correlation": together.pearson,
         "correlation_low": together.pearson_interval[0],
         "correlation_high": together.pearson_interval[1],
@@ -100,9 +100,9 @@ def measured(zoo: Zoo, x: np.ndarray, strange: np.ndarray) -> dict:
     return {
         "metrics": metrics,
         "bins": bins.tolist(),
-        "strange_bins": strange_bins.tolist(),
+        "ood_bins": ood_bins.tolist(),
         "density": density(inside.values, bins).tolist(),
-        "strange_density": density(outside.values, strange_bins).tolist(),
+        "ood_density": density(outside.values, ood_bins).tolist(),
         "joint": joint.tolist(),
     }
 
@@ -134,25 +134,25 @@ def sentence(label: str, metrics: dict[str, float]) -> str:
         f"{label}: no pair of networks has a mutual information below "
         f"{metrics['least_information']:.4f} nats (0 would be one function); its dispersion is "
         f"{metrics['relative_dispersion']:.0%} of the mean on test rows and "
-        f"{metrics['strange_relative_dispersion']:.0%} on strange ones; the two correlate at "
+        f"{metrics['ood_relative_dispersion']:.0%} on OOD ones; the two correlate at "
         f"{metrics['correlation']:.2f} (95 % {metrics['correlation_low']:.2f} to "
         f"{metrics['correlation_high']:.2f})."
     )
 
 
 def pairs_figure(shown: dict[str, dict]) -> Figure:
-    """Both histograms and the joint density, a row a network."""
+    """Both histograms and the joint density, one row per network."""
     panels = []
     for label, found in shown.items():
-        bins, strange = np.array(found["bins"]), np.array(found["strange_bins"])
+        bins, ood = np.array(found["bins"]), np.array(found["ood_bins"])
         inside = {"test rows": np.array(found["density"])}
-        outside = {"strange rows": np.array(found["strange_density"])}
+        outside = {"OOD rows": np.array(found["ood_density"])}
         panels.append((f"{label}: test rows", histogram_panel(inside, bins, "MI, nats")))
-        panels.append((f"{label}: strange rows", histogram_panel(outside, strange, "MI, nats")))
-        axes = (bins[0], bins[-1], "MI on test rows"), (strange[0], strange[-1], "on strange rows")
+        panels.append((f"{label}: OOD rows", histogram_panel(outside, ood, "MI, nats")))
+        axes = (bins[0], bins[-1], "MI on test rows"), (ood[0], ood[-1], "on OOD rows")
         panels.append((f"{label}: both", map_panel(np.array(found["joint"]), *axes)))
     caption = (
-        "Mutual information of every pair of networks, on test rows and on strange ones, and both "
+        "Mutual information of every pair of networks, on test rows and on OOD ones, and both "
         "together (brighter is more pairs, by square root)."
     )
     return sheet("pairs", caption, panels, 3)
@@ -165,7 +165,7 @@ def _scale(members: int, rows: int, epochs: int, note: str) -> Scale:
         training=Training(epochs=epochs, batch_size=64, learning_rate=0.05),
         arms=_arms(members),
         seeds=1,
-        evaluation={"strange": UNSEEN},
+        evaluation={"ood": UNSEEN},
         note=note,
     )
 
@@ -178,7 +178,7 @@ PAPER = Scale(
     ),
     arms=(Arm("resnet18", "ResNet-18 on CIFAR-100", DeepEnsemble(1000), Named("resnet18")),),
     seeds=1,
-    evaluation={"strange": "svhn"},
+    evaluation={"ood": "svhn"},
     note="1000 ResNet-18, 75 epochs, a cosine in place of two steps; needs accelerators",
 )
 
@@ -187,8 +187,8 @@ EXPERIMENT = Experiment(
     title="Do functions collapse?",
     description=(
         "If independently trained networks were one function up to symmetries, some pairs would "
-        "say the same of every input. The claim: mutual information of pairs has a very low "
-        "dispersion on test rows, a greater one on strange rows, the two are hardly correlated, "
+        "predict the same for every input. The claim: mutual information of pairs has a very low "
+        "dispersion on test rows, a greater one on OOD rows, the two are hardly correlated, "
         "and no pair collapses."
     ),
     scales={
@@ -197,7 +197,7 @@ EXPERIMENT = Experiment(
             1000,
             964,
             40,
-            "1000 networks of each width on the digits 0 to 7; strange rows are the digits 8 and 9",
+            "1000 networks of each width on the digits 0 to 7; OOD rows are the digits 8 and 9",
         ),
         "paper": PAPER,
     },

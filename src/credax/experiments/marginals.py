@@ -85,7 +85,7 @@ def marginals_figure(name: str, title: str, forms: dict[str, np.ndarray], tests:
         )
     caption = (
         f"{title}: density over networks of unit 0's weight from input {place} and of all units' "
-        "weights from it (one law if units are exchangeable), and of the same weight of units 0 "
+        "weights from it (equal if units are exchangeable), and of the same weight of units 0 "
         "and 1 together. All panels have the same axes; the least and greatest 0.1 % are cut off."
     )
     series = ("unit 0", "all units")

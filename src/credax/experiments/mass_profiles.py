@@ -1,4 +1,4 @@
-"""How much heavier trained networks are than they need be (the least mass over all scalings)."""
+"""Excess mass of trained networks over the least mass of all scalings."""
 
 import numpy as np
 
@@ -157,7 +157,7 @@ def balance_along_training(bench: Bench, trial: Trial) -> dict[str, list[float]]
 
 
 def profile_figure(profiles: dict[str, dict[str, np.ndarray]]) -> Figure:
-    """Mass and least mass, and the excess of one over the other, a row a network."""
+    """Mass and least mass, and the excess of one over the other, one row per network."""
     panels = []
     for label, values in profiles.items():
         bins = edges(values["mass"], values["least"])

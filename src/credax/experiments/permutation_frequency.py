@@ -26,7 +26,7 @@ WATCHED = 64
 PUBLISHED = Published(
     "how often each of 16 first-layer channels holds the largest weight",
     f"{SOURCE}; read off the figure: about 720 ResNet-20-FRN of a deep ensemble, as many public "
-    "HMC samples of three chains, 45 expected an index",
+    "HMC samples of three chains, 45 expected per index",
     (
         Measure("fewest", "fewest", decimals=0),
         Measure("most", "most", decimals=0),
@@ -101,7 +101,7 @@ def sentence(result: Result) -> str:
     chains = result.method.startswith("HMC")
     null = "with whole chains relabelled" if chains else "chi-square"
     text = (
-        f"{result.method}: {m['fewest']:.0f} to {m['most']:.0f} networks an index where "
+        f"{result.method}: {m['fewest']:.0f} to {m['most']:.0f} networks per index where "
         f"{m['expected']:.0f} are expected, p = {m['index_p_value']:.3g} {null}"
     )
     if chains:
@@ -202,7 +202,7 @@ def _scale(members: int, hmc: HMC, rows: int, epochs: int, note: str) -> Scale:
 
 EXPERIMENT = Experiment(
     name="permutation-frequency",
-    title="Orders of the units",
+    title="Order of the units",
     description=(
         "With independent, identically distributed initialisation every unit of a layer has the "
         "same marginal posterior, so the largest weight is in each with the same chance. The "

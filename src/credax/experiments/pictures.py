@@ -1,4 +1,4 @@
-"""Made-up pictures with classes, for trying a program where the real ones are not at hand."""
+"""Made-up images with classes, for trying a program where the real ones are not at hand."""
 
 import numpy as np
 
@@ -11,7 +11,7 @@ _WAVES = 3
 def generated_pictures(
     name: str, input_shape: tuple[int, ...], classes: int, train_rows: int, test_rows: int
 ) -> Dataset:
-    """Smooth coloured patterns, one a class, under noise: bytes, the same every time.
+    """Smooth coloured patterns, one per class, under noise: bytes, the same every time.
 
     >>> data = generated_pictures("a", (8, 8, 3), 4, 20, 10)
     >>> data.train.x.shape, data.train.x.dtype.name, data.num_classes

@@ -1,4 +1,4 @@
-"""What experiments on populations share: a zoo an arm, its structure, and what is kept of it."""
+"""What experiments on populations share: one zoo per arm, its structure, and what is kept of it."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -19,7 +19,9 @@ from credax.reading.records import NUMBER
 from credax.report import Result
 from credax.structure import Structure, trace
 from credax.zoo import Zoo, train_zoo
-from credax.zoo.manifest import read_journal
+from credax.zoo.manifest import Manifest, read_journal
+from credax.zoo.training import zoo_manifest
+from credax.zoo.writer import check_same_kind
 
 AT_ONCE = 250
 SOURCE = (
@@ -50,28 +52,46 @@ def zoo_of(bench: Bench, trial: Trial, at_once: int = AT_ONCE) -> Zoo:
     ``seconds.json`` beside them says how long it took (what an interrupted call had trained and
     not stored is trained again and counted).
     """
-    arm, scale, folder = trial.arm, bench.scale, trial.folder
+    if trial == bench.trials[0]:
+        check_zoos(bench)
+    arm, folder = trial.arm, trial.folder
     count = arm.method.members
     bench.say(f"{arm.label}, {count} networks")
-    named: Any = arm.network or scale.network
-    outputs = scale.likelihood.num_outputs(scale.data.classes or 1)
     before = len(read_journal(folder)) if (folder / "zoo.json").exists() else 0
     began = time.monotonic()
     zoo = train_zoo(
-        scale.problem(arm),
+        bench.scale.problem(arm),
         bench.dataset,
         folder,
         count=count,
-        network={"name": named.name, "options": dict(named.options), "outputs": outputs},
-        likelihood="bernoulli" if isinstance(scale.likelihood, Bernoulli) else "categorical",
-        training=scale.training,
-        seed=trial.seed,
         at_once=at_once,
-        origin={"experiment": bench.experiment.name, "data": bench.dataset.name},
+        **_description(bench, trial),
     )
     if before < count:
         write_json(folder / "seconds.json", _seconds(folder) + time.monotonic() - began)
     return zoo
+
+
+def check_zoos(bench: Bench) -> None:
+    """Refuse folders of another scale before anything is trained, whichever arm comes first."""
+    for trial in bench.trials:
+        if (trial.folder / "zoo.json").exists():
+            problem = bench.scale.problem(trial.arm)
+            wanted = zoo_manifest(problem, bench.dataset, **_description(bench, trial))
+            check_same_kind(trial.folder, Manifest.read(trial.folder), wanted)
+
+
+def _description(bench: Bench, trial: Trial) -> dict[str, Any]:
+    scale = bench.scale
+    named: Any = trial.arm.network or scale.network
+    outputs = scale.likelihood.num_outputs(scale.data.classes or 1)
+    return {
+        "network": {"name": named.name, "options": dict(named.options), "outputs": outputs},
+        "likelihood": "bernoulli" if isinstance(scale.likelihood, Bernoulli) else "categorical",
+        "training": scale.training,
+        "seed": trial.seed,
+        "origin": {"experiment": bench.experiment.name, "data": bench.dataset.name},
+    }
 
 
 def _seconds(folder: Path) -> float:

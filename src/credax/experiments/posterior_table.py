@@ -50,7 +50,7 @@ UNITS = (
     "AUPR of in-distribution rows better than what its caption says; both are in results.csv"
 )
 CIFAR100 = Published(
-    "table 1: ResNet-18 on CIFAR-100, SVHN as other data",
+    "table 1: ResNet-18 on CIFAR-100, SVHN as OOD data",
     f"{SOURCE}; {UNITS}",
     MEASURES,
     """
@@ -90,7 +90,7 @@ class Comparison:
     reference: int
     """Networks of the reference population."""
     ood: str
-    """A data set whose test rows should look strange."""
+    """A data set whose test rows should be out of distribution."""
     ood_rows: int
     resamples: int = 1000
     permutations: int = 199
@@ -124,12 +124,12 @@ def run(*published: Published):
     def measure(bench: Bench) -> Outcome:
         settings: Comparison = bench.scale.evaluation
         reference = zoo_of(bench, _reference(bench, settings.reference))
-        strange = _strange(bench, settings)
+        ood = _ood_inputs(bench, settings)
         results = []
         for trial, posterior in bench.trained():
 
             def scores(posterior=posterior, trial=trial) -> dict[str, Any]:
-                return measured(bench, trial, posterior, strange, reference, settings)
+                return measured(bench, trial, posterior, ood, reference, settings)
 
             found = bench.remembered(trial, scores)
             prediction = posterior.predict(bench.dataset.test.x, key=jax.random.key(1))
@@ -145,7 +145,7 @@ def _reference(bench: Bench, count: int) -> Trial:
     return Trial(arm, 1_000_003, bench.root / "reference")
 
 
-def _strange(bench: Bench, settings: Comparison) -> np.ndarray:
+def _ood_inputs(bench: Bench, settings: Comparison) -> np.ndarray:
     if bench.scale.data.synthetic:
         shape = (settings.ood_rows, *bench.scale.data.input_shape)
         return np.random.default_rng(5).integers(0, 256, shape).astype(np.uint8)
@@ -156,7 +156,7 @@ def measured(
     bench: Bench,
     trial: Trial,
     posterior: Posterior,
-    strange: np.ndarray,
+    ood: np.ndarray,
     reference: Any,
     settings: Comparison,
 ) -> dict[str, float]:
@@ -165,7 +165,7 @@ def measured(
     test = bench.dataset.test
     y = np.asarray(test.y)
     prediction = posterior.predict(test.x, key=key)
-    other = posterior.predict(strange, key=key)
+    other = posterior.predict(ood, key=key)
     found = evaluate(prediction, y, [*SCORES, *DETECTION], ood={"other": other})
     scores = {name: found[name] for name in SCORES}
     scores["nll_after_temperature"] = nll_after_temperature(prediction, y)  # pyright: ignore[reportArgumentType]
@@ -205,7 +205,7 @@ def findings(results: list[Result]) -> tuple[str, ...]:
         ("nll", "NLL", -1),
         ("accuracy", "accuracy", 1),
         ("ece", "ECE", -1),
-        ("auroc", "AUROC of other data", 1),
+        ("auroc", "OOD AUROC", 1),
         ("mutual_information", "mutual information on test rows", 1),
         ("mmd", "MMD", -1),
         ("ns", "NS", -1),
@@ -231,8 +231,8 @@ def _cpu(rows: int, epochs: int, modes: int, networks: int, evaluation: Comparis
         evaluation=evaluation,
         note=(
             f"Fashion-MNIST, {rows} training rows, MLP 784-16-10, {epochs} epochs; {networks} "
-            f"networks a row: 1 mode or {modes} modes; reference of {evaluation.reference} "
-            "networks; other data: MNIST"
+            f"networks per row: 1 mode or {modes} modes; reference of {evaluation.reference} "
+            "networks; OOD data: MNIST"
         ),
     )
 
@@ -241,7 +241,7 @@ SMALL = replace(
     _cpu(200, 8, 2, 4, Comparison(6, "mnist", 50, 100, 19)),
     data=Data("fashion-mnist", 200, 60, (28, 28, 1), 10, synthetic=True),
     network=Named("mlp", {"hidden": (4,)}),
-    note="generated pictures and noise, 24 steps: shows that the program runs",
+    note="generated images and noise, 24 steps: shows that the program runs",
 )
 PAPER = Scale(
     data=Data("cifar100", 50_000, 10_000, (32, 32, 3), 100),
@@ -268,7 +268,7 @@ EXPERIMENT = Experiment(
     description=(
         "Dropout, variational inference, SWAG, Laplace and SGHMC around one solution and around "
         "many, and a deep ensemble, with the same number of networks. The claims: many modes are "
-        "more accurate and better calibrated, better at telling other data, and more diverse; a "
+        "more accurate and better calibrated, better at OOD detection, and more diverse; a "
         "deep ensemble is nearest to the reference."
     ),
     scales={

@@ -33,7 +33,7 @@ class Measure:
 class Published:
     """A table as printed in a paper.
 
-    ``text`` has one line a row, ``label | value | value ± deviation | -``, one value a measure.
+    ``text`` has one line per row, ``label | value | value ± deviation | -``, one value per measure.
 
     >>> table = Published("t", "s", (Measure("nll", "NLL"),), "Deep ensemble | .70 ± .01")
     >>> table.rows["Deep ensemble"][0]

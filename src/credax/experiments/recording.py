@@ -1,4 +1,4 @@
-"""Training that keeps what members say at chosen steps and points, not their weights."""
+"""Training that keeps the members' predictions at chosen steps and points, not their weights."""
 
 import hashlib
 import json

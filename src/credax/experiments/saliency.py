@@ -1,4 +1,4 @@
-"""What members look at: the input gradient of each, its diversity, and a picture of it."""
+"""Saliency: the input gradient of each member, its diversity, and a figure of it."""
 
 from collections.abc import Mapping
 
@@ -10,8 +10,8 @@ from jaxtyping import Float
 
 from credax.errors import InputError
 from credax.experiments.figures import Figure, image
-from credax.methods.repulsive.forces import gradient_diversity
-from credax.methods.repulsive.spaces import chosen_output
+from credax.methods.repulsive.embeddings import chosen_output
+from credax.methods.repulsive.kernels import gradient_diversity
 from credax.posterior import Population
 from credax.problem import Batch
 from credax.report.colours import signed_colours
@@ -84,7 +84,7 @@ def saliency_figure(
     gradients: Mapping[str, Float[np.ndarray, "members rows inputs"]],
     members: int = 5,
 ) -> Figure:
-    """A row for each input: the picture, then some members' gradients of every method.
+    """A row for each input: the image, then some members' gradients of every method.
 
     Red raises the true class's logit, blue lowers it; every gradient is scaled by its own largest
     entry, for only directions are compared.
@@ -103,8 +103,8 @@ def saliency_figure(
         left += min(members, len(values)) * (_CELL + _GAP) + 2 * _GAP
     width, height = left, _HEAD + len(inputs) * (_CELL + _GAP)
     caption = (
-        "Input gradients of the true class's logit at a few test inputs, one column a member: red "
-        "raises it, blue lowers it, each scaled by its own largest entry."
+        "Input gradients of the true class's logit at a few test inputs, one column per member: "
+        "red raises it, blue lowers it, each scaled by its own largest entry."
     )
     box = f"0 0 {width} {height}"
     drawing = element("svg", parts, viewBox=box, role="img", aria_label=caption)

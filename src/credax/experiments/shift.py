@@ -120,7 +120,7 @@ def _cosine(posterior: Posterior, splits: list[Split]) -> dict[str, float]:
 def paired(
     results: list[Result], label: str, metric: str, against: str = "Deep ensemble"
 ) -> list[float]:
-    """Seed by seed, a metric of one row less that of another."""
+    """Seed by seed, a metric of one row minus that of another."""
     values = {(r.method, r.seed): r.metrics[metric] for r in results if metric in r.metrics}
     seeds = sorted(seed for row, seed in values if row == label and (against, seed) in values)
     return [values[label, seed] - values[against, seed] for seed in seeds]
@@ -128,7 +128,7 @@ def paired(
 
 def paired_findings(results: list[Result], metric: str = "corrupted_nll") -> tuple[str, ...]:
     """A line for every row but the deep ensemble's: the paired differences to it."""
-    lines = [f"{metric.replace('_', ' ')} less the deep ensemble's, seed by seed:"]
+    lines = [f"{metric.replace('_', ' ')} minus the deep ensemble's, seed by seed:"]
     for label in dict.fromkeys(result.method for result in results):
         differences = paired(results, label, metric)
         if label == "Deep ensemble" or not differences:
@@ -142,7 +142,7 @@ def paired_findings(results: list[Result], metric: str = "corrupted_nll") -> tup
 
 
 def severity_figure(study: Study, scores: Mapping[str, str]) -> Figure:
-    """Scores against the severity of corruption, mean over seeds, one line a row of the table."""
+    """Scores against the severity of corruption, mean over seeds, one line per row of the table."""
     labels = list(dict.fromkeys(label for label, _ in study.by_severity))
     panels = []
     for name, heading in scores.items():

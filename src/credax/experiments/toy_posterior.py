@@ -14,7 +14,7 @@ from credax.structure import Structure, canonicalise
 from credax.training import Training
 
 LARGEST_LOSS = 0.01
-"""Networks with a greater mean training loss are left out of the picture."""
+"""Networks with a greater mean training loss are left out of the figure."""
 NORM = 3.0
 """Norm of a unit's incoming weights after scaling, as in the figure."""
 BINS, RANGE = 85, 4.0
@@ -101,7 +101,7 @@ def sentences(kept: int, members: int, metrics: dict[str, float]) -> list[str]:
 
 
 def weights_figure(forms: dict[str, np.ndarray]) -> Figure:
-    """Density of the two output weights, one panel a form."""
+    """Density of the two output weights, one panel per form."""
     panels = []
     every = np.abs(np.concatenate([weights.ravel() for weights in forms.values()]))
     reach = max(RANGE, float(np.ceil(np.quantile(every, 0.998))))
@@ -112,7 +112,7 @@ def weights_figure(forms: dict[str, np.ndarray]) -> Figure:
     caption = (
         "Both output weights of every network that fits: as trained; with incoming weights of norm "
         f"{NORM:g}; and sorted too. Brighter is more networks, by square root; {BINS} square bins "
-        "a side (the published figure has hexagons)."
+        "per side (the published figure has hexagons)."
     )
     return sheet("output-weights", caption, panels, 3, (236, 244))
 
@@ -121,7 +121,7 @@ EXPERIMENT = Experiment(
     name="toy-posterior",
     title="The posterior of a network of nine numbers",
     description=(
-        "Ten thousand networks of two hidden units learn to tell two clouds of points. The "
+        "Ten thousand networks of two hidden units learn to classify two clouds of points. The "
         "published figure shows a ring and two clusters of output weights as trained, a diamond "
         "once scalings are removed, and the half above the diagonal once units are sorted. Its "
         "points are not available: these are ours."

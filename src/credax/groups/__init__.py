@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from credax.lazy import lazy_names
+from credax.lazy import lazy_package
 
 if TYPE_CHECKING:
     from credax.groups.action import Defects as Defects
@@ -23,18 +23,13 @@ if TYPE_CHECKING:
     from credax.groups.group import covering_radius as covering_radius
     from credax.groups.group import generated_matrices as generated_matrices
     from credax.groups.group import icosahedral_matrices as icosahedral_matrices
+    from credax.groups.group import irreps as irreps
     from credax.groups.group import octahedral_matrices as octahedral_matrices
     from credax.groups.group import random_rotations as random_rotations
     from credax.groups.group import rotation_about as rotation_about
     from credax.groups.harmonics import DiscHarmonics as DiscHarmonics
-    from credax.groups.irreducible import irreps as irreps
-    from credax.groups.lattice import picture_rotations as picture_rotations
-    from credax.groups.lattice import quarter_turns as quarter_turns
-    from credax.groups.lattice import shifts as shifts
-    from credax.groups.lattice import soft_mask as soft_mask
-    from credax.groups.lattice import turns_and_shifts as turns_and_shifts
     from credax.groups.networks import GroupCNN as GroupCNN
-    from credax.groups.networks import TurningConv as TurningConv
+    from credax.groups.networks import GroupConv as GroupConv
     from credax.groups.orbits import Augmented as Augmented
     from credax.groups.orbits import Orbit as Orbit
     from credax.groups.orbits import OrbitBatch as OrbitBatch
@@ -42,56 +37,15 @@ if TYPE_CHECKING:
     from credax.groups.orbits import augment as augment
     from credax.groups.orbits import full_orbit as full_orbit
     from credax.groups.orbits import orbit as orbit
+    from credax.groups.pictures import picture_rotations as picture_rotations
+    from credax.groups.pictures import quarter_turns as quarter_turns
+    from credax.groups.pictures import shifts as shifts
+    from credax.groups.pictures import soft_mask as soft_mask
+    from credax.groups.pictures import turns_and_shifts as turns_and_shifts
     from credax.groups.symmetrise import Canonicalised as Canonicalised
     from credax.groups.symmetrise import GroupAverage as GroupAverage
     from credax.groups.symmetrise import pipeline_violations as pipeline_violations
     from credax.groups.symmetrise import twin as twin
     from credax.groups.symmetrise import twin_ensemble as twin_ensemble
 
-__getattr__, __all__ = lazy_names(  # pyright: ignore[reportUnsupportedDunderAll]
-    __name__,
-    {
-        "Group": "group",
-        "generated_matrices": "group",
-        "octahedral_matrices": "group",
-        "icosahedral_matrices": "group",
-        "rotation_about": "group",
-        "random_rotations": "group",
-        "covering_radius": "group",
-        "irreps": "irreducible",
-        "Representation": "action",
-        "Defects": "action",
-        "defects": "action",
-        "every": "action",
-        "matrix": "action",
-        "Gather": "action",
-        "Matrices": "action",
-        "Trivial": "action",
-        "vectors": "action",
-        "direct_sum": "action",
-        "conjugate": "action",
-        "plane_rotations": "action",
-        "sign_flip": "action",
-        "quarter_turns": "lattice",
-        "shifts": "lattice",
-        "turns_and_shifts": "lattice",
-        "picture_rotations": "lattice",
-        "soft_mask": "lattice",
-        "DiscHarmonics": "harmonics",
-        "Orbit": "orbits",
-        "orbit": "orbits",
-        "Augmented": "orbits",
-        "augment": "orbits",
-        "full_orbit": "orbits",
-        "RandomElement": "orbits",
-        "OrbitBatch": "orbits",
-        "GroupAveraged": "averaged",
-        "GroupAverage": "symmetrise",
-        "Canonicalised": "symmetrise",
-        "twin": "symmetrise",
-        "twin_ensemble": "symmetrise",
-        "pipeline_violations": "symmetrise",
-        "GroupCNN": "networks",
-        "TurningConv": "networks",
-    },
-)
+__getattr__, __dir__, __all__ = lazy_package(__name__, __file__)  # pyright: ignore[reportUnsupportedDunderAll]

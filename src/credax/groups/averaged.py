@@ -8,7 +8,7 @@ from jaxtyping import Complex, Float
 
 from credax.errors import InputError
 from credax.groups.action import Representation, matrix
-from credax.groups.irreducible import irreps
+from credax.groups.group import irreps
 
 
 class SummedKernels(NamedTuple):
@@ -57,7 +57,7 @@ class GroupAveraged:
 
     @property
     def multiplicity(self) -> int:
-        """Augmented rows a row."""
+        """Augmented rows per original row."""
         return self.inputs.group.order
 
     @property

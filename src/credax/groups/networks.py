@@ -12,7 +12,7 @@ from jaxtyping import Float
 from credax.errors import InputError
 from credax.network import Variables
 from credax.networks.convolution import convolve
-from credax.networks.layers import Activation, Dense
+from credax.networks.layers import Activation, Dense, Parameterless
 from credax.networks.pooling import AvgPool, GlobalAveragePool
 from credax.networks.sequential import Sequential
 
@@ -56,7 +56,7 @@ def turned_filters(order: int, window: int) -> Float[np.ndarray, "order pixels b
 
 @jax.tree_util.register_static
 @dataclass(frozen=True)
-class TurningConv:
+class GroupConv:
     """A convolution of pictures or of regular fields with filters turned by every element.
 
     Lifting (``lift=True``) takes pictures ``[..., channels]``; otherwise channels are ``fields``
@@ -111,15 +111,10 @@ class TurningConv:
 
 @jax.tree_util.register_static
 @dataclass(frozen=True)
-class LargestOrientation:
+class LargestOrientation(Parameterless):
     """The largest of a field's orientations: what turning does not change."""
 
     order: int
-    kind: ClassVar[str] = ""
-
-    def init(self, key, x) -> Variables:
-        """Nothing."""
-        return Variables({}, {})
 
     def apply(self, variables, x, *, key=None, train=False):
         """``[..., fields * order]`` to ``[..., fields]``."""
@@ -137,7 +132,7 @@ def GroupCNN(order: int, outputs: int, fields: tuple[int, ...] = (8, 16, 16), wi
     """
     layers: list = []
     for position, count in enumerate(fields):
-        layers += [TurningConv(count, order, window, lift=position == 0), Activation("relu")]
+        layers += [GroupConv(count, order, window, lift=position == 0), Activation("relu")]
         if position + 1 < len(fields):
             layers.append(AvgPool(2))
     head = (LargestOrientation(order), GlobalAveragePool(), Dense(outputs))

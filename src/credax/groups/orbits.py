@@ -64,7 +64,7 @@ def augment(
     """The fully augmented set ``(ρ_X(g) x_i, ρ_Y(g) y_i)``; points that repeat are kept."""
     x, y, group = np.asarray(x), np.asarray(y), inputs.group
     if len(x) != len(y):
-        raise InputError(f"x has {len(x)} rows and y has {len(y)}; give one target a row")
+        raise InputError(f"x has {len(x)} rows and y has {len(y)}; give one target per row")
     if outputs is not None:
         check_shape(y, outputs, "y")
     whole = orbit(x, inputs)

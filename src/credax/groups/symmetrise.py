@@ -50,10 +50,11 @@ class GroupAverage:
 class Canonicalised:
     """``ρ_Y(h) f(ρ_X(h)⁻¹ x)`` with ``h`` chosen by a learned score of every turned input.
 
-    ``scorer`` gives one number a row; the element whose turned-back input scores best is taken, so
-    that all inputs of an orbit share one canonical form (ties aside). In training the choice is
-    passed straight through a softmax of sharpness ``sharpness``. Discontinuous where two elements
-    score alike. References: Kaba et al. 2023; the score of each copy as in Mondal et al. 2023.
+    ``scorer`` gives one number per row; the element whose turned-back input scores best is taken,
+    so that all inputs of an orbit share one canonical form (ties aside). In training the choice
+    is passed straight through a softmax of sharpness ``sharpness``. Discontinuous where two
+    elements score alike. References: Kaba et al. 2023; the score of each copy as in
+    Mondal et al. 2023.
     """
 
     network: Network

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from credax.lazy import lazy_names
+from credax.lazy import lazy_package
 
 if TYPE_CHECKING:
     from credax.infinite.activations import GELU as GELU
@@ -26,13 +26,11 @@ if TYPE_CHECKING:
     from credax.infinite.empirical import monte_carlo_kernel as monte_carlo_kernel
     from credax.infinite.empirical import ntk_vector_product as ntk_vector_product
     from credax.infinite.empirical import taylor as taylor
-    from credax.infinite.kernel import Kernel as Kernel
+    from credax.infinite.kernel import KernelFunction as KernelFunction
     from credax.infinite.kernel import Kernels as Kernels
     from credax.infinite.kernel import QuadratureInaccurate as QuadratureInaccurate
-    from credax.infinite.lattice import LatticeDefect as LatticeDefect
-    from credax.infinite.lattice import lattice_defect as lattice_defect
-    from credax.infinite.layers import Dense as Dense
     from credax.infinite.layers import Flatten as Flatten
+    from credax.infinite.layers import InfiniteDense as InfiniteDense
     from credax.infinite.layers import LayerNorm as LayerNorm
     from credax.infinite.method import NNGP as NNGP
     from credax.infinite.method import NTK as NTK
@@ -41,61 +39,15 @@ if TYPE_CHECKING:
     from credax.infinite.net import residual as residual
     from credax.infinite.net import serial as serial
     from credax.infinite.net import zero_output as zero_output
+    from credax.infinite.orbit_deviation import OrbitDeviation as OrbitDeviation
+    from credax.infinite.orbit_deviation import tail_bound as tail_bound
     from credax.infinite.prior import ProcessPrior as ProcessPrior
+    from credax.infinite.rotations import GridAsymmetry as GridAsymmetry
+    from credax.infinite.rotations import GroupConvolutional as GroupConvolutional
+    from credax.infinite.rotations import grid_asymmetry as grid_asymmetry
     from credax.infinite.spatial import AveragePool as AveragePool
-    from credax.infinite.spatial import Conv as Conv
     from credax.infinite.spatial import GlobalAveragePool as GlobalAveragePool
+    from credax.infinite.spatial import InfiniteConv as InfiniteConv
     from credax.infinite.spectrum import Ridge as Ridge
-    from credax.infinite.spread import SpreadCurve as SpreadCurve
-    from credax.infinite.spread import tail_bound as tail_bound
-    from credax.infinite.turning import GroupConvolutional as GroupConvolutional
 
-__getattr__, __all__ = lazy_names(  # pyright: ignore[reportUnsupportedDunderAll]
-    __name__,
-    {
-        "serial": "net",
-        "residual": "net",
-        "parallel_sum": "net",
-        "repeat": "net",
-        "zero_output": "net",
-        "Dense": "layers",
-        "Flatten": "layers",
-        "LayerNorm": "layers",
-        "Conv": "spatial",
-        "AveragePool": "spatial",
-        "GlobalAveragePool": "spatial",
-        "GroupConvolutional": "turning",
-        "lattice_defect": "lattice",
-        "LatticeDefect": "lattice",
-        "ReLU": "activations",
-        "LeakyReLU": "activations",
-        "Abs": "activations",
-        "Identity": "activations",
-        "Sign": "activations",
-        "Erf": "activations",
-        "GELU": "activations",
-        "Sine": "activations",
-        "Cosine": "activations",
-        "RadialBasis": "activations",
-        "Exponential": "activations",
-        "Gaussian": "activations",
-        "Monomial": "activations",
-        "Activation": "activations",
-        "EnsembleDynamics": "dynamics",
-        "Ridge": "spectrum",
-        "NTK": "method",
-        "NNGP": "method",
-        "ProcessPrior": "prior",
-        "empirical_ntk": "empirical",
-        "ntk_vector_product": "empirical",
-        "linearise": "empirical",
-        "taylor": "empirical",
-        "EmpiricalKernel": "empirical",
-        "monte_carlo_kernel": "empirical",
-        "SpreadCurve": "spread",
-        "tail_bound": "spread",
-        "Kernel": "kernel",
-        "Kernels": "kernel",
-        "QuadratureInaccurate": "kernel",
-    },
-)
+__getattr__, __dir__, __all__ = lazy_package(__name__, __file__)  # pyright: ignore[reportUnsupportedDunderAll]

@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -13,13 +12,13 @@ from jaxtyping import Array
 
 from credax.errors import InputError
 from credax.infinite.duals import DUALS, FUNCTIONS, Dual, root, snap
-from credax.network import Variables
+from credax.networks.layers import Parameterless
 
 HIGHEST_POWER = 5
 
 
 @dataclass(frozen=True)
-class Nonlinearity:
+class Nonlinearity(Parameterless):
     """A function of each number whose Gaussian expectations are known in closed form.
 
     Made by `ReLU`, `LeakyReLU`, `Abs`, `Sign`, `Erf`, `GELU`, `Sine`, `Cosine`, `RadialBasis`,
@@ -28,7 +27,6 @@ class Nonlinearity:
 
     name: str
     parameters: tuple[float, ...] = ()
-    kind: ClassVar[str] = ""
 
     def __call__(self, x: Array) -> Array:
         """The function itself."""
@@ -38,24 +36,20 @@ class Nonlinearity:
         """Expectations over Gaussians of these variances, covariance and squared distance."""
         return DUALS[self.name](c, q1, q2, d, *self.parameters)
 
-    def init(self, key, x) -> Variables:
-        """Nothing."""
-        return Variables({}, {})
-
     def apply(self, variables, x, *, key=None, train=False):
         """The function of each number."""
         return self(x), variables.state
 
 
 @dataclass(frozen=True)
-class Activation:
+class Activation(Parameterless):
     """Any smooth function of each number, its expectations by Gauss-Hermite quadrature.
 
     ``E φ(u) φ(v)`` over a product grid of ``nodes²`` points with ``u = √q1 (α s + β t)`` and
     ``v = √q2 (β s + α t)``, ``α, β = (√(1+ρ) ± √(1-ρ)) / 2``: symmetric in its arguments to
     rounding and regular at ``ρ = ±1``. For tanh the error at unit variances is 1e-15 with 128
     nodes; it grows with the variance, and functions with a kink need a closed form. Cost:
-    ``nodes²`` evaluations a pair.
+    ``nodes²`` evaluations per pair.
 
     >>> Activation(jnp.tanh).nodes
     128
@@ -63,7 +57,6 @@ class Activation:
 
     function: Callable[[Array], Array]
     nodes: int = 128
-    kind: ClassVar[str] = ""
 
     def __post_init__(self):
         if self.nodes < 2:
@@ -106,10 +99,6 @@ class Activation:
 
     def _slope(self, x):
         return jax.jvp(self.function, (x,), (jnp.ones_like(x),))
-
-    def init(self, key, x) -> Variables:
-        """Nothing."""
-        return Variables({}, {})
 
     def apply(self, variables, x, *, key=None, train=False):
         """The function of each number."""

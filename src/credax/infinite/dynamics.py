@@ -5,14 +5,14 @@ Squared loss and NTK scaling; the width goes to infinity first, then the number 
 
 from typing import Any, Literal, NamedTuple
 
-import jax
 import numpy as np
 from jaxtyping import Array, Float, Key
 
 from credax.errors import InputError, unknown
-from credax.infinite.kernel import Kernel
+from credax.infinite.kernel import KernelFunction
+from credax.infinite.orbit_deviation import OrbitDeviation, orbit_deviation
 from credax.infinite.spectrum import Evolution, Ridge, Spectrum
-from credax.infinite.spread import SpreadCurve, spread_curve
+from credax.keys import numpy_generator
 from credax.problem import check_inputs
 
 Loss = Literal["half_sum", "half_mean", "mean", "per_example"]
@@ -45,12 +45,12 @@ class EnsembleDynamics:
         ridge: added to the driving Gram matrix; a `Ridge` is relative to its mean diagonal.
         noise: standard deviation of the likelihood, for ``per_example``.
 
-    Cost: one eigendecomposition, ``N³``; then ``N²`` a point and time.
+    Cost: one eigendecomposition, ``N³``; then ``N²`` per point and time.
     """
 
     def __init__(
         self,
-        kernel: Kernel,
+        kernel: KernelFunction,
         x: Any,
         y: Any,
         *,
@@ -73,7 +73,7 @@ class EnsembleDynamics:
         self.x, self.y = np.asarray(x), _columns(y)
         if len(self.x) != len(self.y):
             raise InputError(
-                f"x has {len(self.x)} rows and y has {len(self.y)}; give one target a row"
+                f"x has {len(self.x)} rows and y has {len(self.y)}; give one target per row"
             )
         for name, value in (("learning_rate", learning_rate), ("noise", noise)):
             if not (value > 0 and np.isfinite(value)):
@@ -167,18 +167,18 @@ class EnsembleDynamics:
             raise InputError(f"members is {members}; draw at least 1")
         half = self._half(*self._joint(np.asarray(x)), t)
         outputs = self.y.shape[1]
-        noise = generator(key).standard_normal((members, half.shape[1], outputs))
+        noise = numpy_generator(key).standard_normal((members, half.shape[1], outputs))
         return self.mean(x, t) + np.einsum("pr,mro->mpo", half, noise)
 
-    def spread_curve(
+    def orbit_deviation(
         self,
         orbits: Float[np.ndarray, "points group ..."],
         members: tuple[int, ...] = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000),
         *,
         t,
         quantiles: tuple[float, ...] = (0.05, 0.5, 0.95),
-    ) -> SpreadCurve:
-        """How far an ensemble of each size is from invariant on orbits: the exact law."""
+    ) -> OrbitDeviation:
+        """How far an ensemble of each size is from invariant on orbits: the exact distribution."""
         orbits = np.asarray(orbits)
         if orbits.ndim < 3 or orbits.shape[2:] != self.x.shape[1:]:
             raise InputError(
@@ -189,14 +189,14 @@ class EnsembleDynamics:
         flat = orbits.reshape(points * group, *orbits.shape[2:])
         half = self._half(*self._joint(flat), t).reshape(points, group, -1)
         means = self.mean(flat, t).reshape(points, group, -1)
-        return spread_curve(half, means, members, quantiles)
+        return orbit_deviation(half, means, members, quantiles)
 
     def orbit_eigenvalues(self, x, t) -> Float[np.ndarray, "points group"]:
         """Eigenvalues of members' covariance on the whole orbit of every point, from its own row.
 
         For kernels with ``blocks`` (`credax.groups.GroupAveraged`). The first belongs to the
         direction in which the orbit moves as one; the others are the ``c_k`` of the orbit
-        variance's law ``Σ_k c_k χ²_1 / (|G| M)``. Cost: ``(n d)³`` for every irreducible
+        variance's distribution ``Σ_k c_k χ²_1 / (|G| M)``. Cost: ``(n d)³`` for every irreducible
         representation of size ``d``, not ``(|G| n)³``.
         """
         if not hasattr(self.kernel, "blocks"):
@@ -258,7 +258,7 @@ class EnsembleDynamics:
         """A factor of the NNGP of points and training points together, and the driving cross."""
         if getattr(self.kernel, "mean_only", False):
             raise InputError(
-                "the kernel is averaged over a group, which gives the mean only; for spreads ask "
+                "the kernel is averaged over a group, which gives the mean only; use "
                 "orbit_eigenvalues, or train on the augmented rows with the kernel itself"
             )
         cross = self._cross(x)
@@ -273,13 +273,6 @@ class EnsembleDynamics:
         vectors = self.spectrum.vectors
         learned = (cross @ vectors) @ (self._solver(time)[:, None] * (vectors.T @ factor[rows:]))
         return factor[:rows] - learned
-
-
-def generator(key: int | Key[Array, ""]) -> np.random.Generator:
-    """NumPy's generator from a seed or a typed key: draws in float64 need no scope."""
-    if isinstance(key, int):
-        return np.random.default_rng(key)
-    return np.random.default_rng(np.asarray(jax.random.key_data(key)).tolist())
 
 
 def _columns(y: Any) -> Float[np.ndarray, "points outputs"]:

@@ -12,8 +12,11 @@ from jaxtyping import Array, Float, Key
 
 from credax.errors import InputError, unknown
 from credax.infinite.kernel import KERNEL_MEMORY, Kernels
-from credax.infinite.structured import check_structured, row_bytes, structured
+from credax.infinite.layers import InfiniteDense
+from credax.infinite.net import Serial, Sum
+from credax.infinite.spatial import InfiniteConv
 from credax.network import Network, Variables, count_params, output_struct
+from credax.networks.sequential import Sequential
 
 Method = Literal["contraction", "vector_products", "structured"]
 Outputs = Literal["full", "trace", "diagonal"]
@@ -46,7 +49,7 @@ def empirical_ntk(
         if value not in allowed:
             raise unknown(name, value, allowed)
     if method == "structured":
-        check_structured(network)
+        _check_structured(network)
     first = np.asarray(x1, np.float64)
     second = first if x2 is None else np.asarray(x2, np.float64)
     with jax.enable_x64(True):
@@ -73,7 +76,7 @@ def empirical_ntk(
 
 
 def ntk_vector_product(
-    network: Network, variables: Variables, x: Any, vector: Float[np.ndarray, "rows outputs"]
+    network: Network, variables: Variables, x: Any, vector: np.ndarray
 ) -> Float[np.ndarray, "rows outputs"]:
     """``Θ(x, x) v`` without the kernel: one backward and one forward pass."""
     with jax.enable_x64(True):
@@ -170,7 +173,7 @@ def _tile(network, variables, x, method: Method, memory_limit: int) -> int:
     if struct.ndim != 2:
         raise InputError(f"the network gives {struct.shape} for one row; it must give [1, outputs]")
     if method == "structured":
-        a_row = row_bytes(network, variables, x)
+        a_row = _row_bytes(network, variables, x)
     else:
         a_row = 16 * count_params(variables) * struct.shape[-1]
     if a_row > memory_limit:
@@ -236,8 +239,106 @@ def _product(network, variables, x, vector):
     return jax.jvp(lambda p: function(p, x), (variables.params,), pull(vector))[1]
 
 
+def _check_structured(network: Any) -> Serial:
+    """The network, if it is built of layers whose Jacobians are known."""
+    if not isinstance(network, Serial):
+        raise InputError(
+            f"method is 'structured' and the network a {type(network).__name__}; it is for those "
+            "made by infinite.serial: use 'contraction' or 'vector_products'"
+        )
+    return network
+
+
+def _row_bytes(network: Any, variables: Variables, x: Array) -> int:
+    """Twice what one input's activations and backward signals take in float64."""
+    params = variables.params
+    inputs, gradients = jax.eval_shape(lambda row: _signals(network, params, row), x[0])
+    return 16 * sum(math.prod(leaf.shape) for leaf in (*inputs, *gradients))
+
+
+def _structured(network: Any, variables: Variables, x1: Array, x2: Array) -> Array:
+    """``Θ(x1, x2)`` as ``[first, second, outputs, outputs]``, a sum over layers.
+
+    The Jacobian of a dense layer is an outer product, so its part is a product of two small Gram
+    matrices, ``(w² / n) (δ·δ') (h·h') + b² (δ·δ')`` with the layer's inputs ``h`` and the gradients
+    ``δ`` of an output by the layer's outputs. No Jacobian of a dense layer is formed.
+    """
+    layers: list[Any] = []
+    jax.eval_shape(lambda row: _signals(network, variables.params, row, layers), x1[0])
+    both = [jax.vmap(lambda row: _signals(network, variables.params, row))(x) for x in (x1, x2)]
+    total: Any = 0.0
+    for number, layer in enumerate(layers):
+        (h1, d1), (h2, d2) = ((inputs[number], gradients[number]) for inputs, gradients in both)
+        total = total + _layer_kernel(layer, h1, h2, d1, d2)
+    return total
+
+
+def _signals(network, params, row, layers: list | None = None) -> tuple[list[Array], list[Array]]:
+    """Every Gaussian layer's inputs, and the gradients of every output by its outputs."""
+
+    def run(perturbations):
+        seen: list[tuple[Any, Array, Array]] = []
+        outputs = _run(network, params, row[None], perturbations, seen)[0]
+        if layers is not None and not layers:
+            layers.extend(layer for layer, _, _ in seen)
+        return outputs, ([h[0] for _, h, _ in seen], [z for _, _, z in seen])
+
+    shapes = jax.eval_shape(lambda: run(None)[1][1])
+    zeros = [jnp.zeros(shape.shape, shape.dtype) for shape in shapes]
+    outputs, pull, (inputs, _) = jax.vjp(run, zeros, has_aux=True)
+    (gradients,) = jax.vmap(pull)(jnp.eye(len(outputs), dtype=outputs.dtype))
+    return inputs, [gradient[:, 0] for gradient in gradients]
+
+
+def _run(layer: Any, params: Any, x: Array, perturbations: list[Array] | None, seen: list) -> Array:
+    """A layer's outputs; Gaussian layers are perturbed and record their inputs and outputs."""
+    if isinstance(layer, Serial):
+        for name, inner in zip(Sequential(layer.layers).names, layer.layers, strict=True):
+            x = _run(inner, params.get(name, {}), x, perturbations, seen)
+        return x
+    if isinstance(layer, Sum):
+        total: Any = x if layer.shortcut else 0.0
+        for number, branch in enumerate(layer.branches):
+            total = total + _run(branch, params[str(number)], x, perturbations, seen)
+        return total
+    outputs = layer.apply(Variables(params, {}), x)[0]
+    if not isinstance(layer, InfiniteDense | InfiniteConv):
+        return outputs
+    number = len(seen)
+    seen.append((layer, x, outputs))
+    return outputs if perturbations is None else outputs + perturbations[number]
+
+
+def _layer_kernel(layer: Any, h1: Array, h2: Array, d1: Array, d2: Array) -> Array:
+    """One layer's part: products of Gram matrices, or Jacobians where weights are shared."""
+    outside = layer.parameterisation == "ntk"
+    bias = layer.bias_std**2 if outside else float(layer.bias_std > 0)
+    if h1.ndim == 2:
+        scale = layer.weight_std**2 / h1.shape[-1] if outside else 1.0
+        gradients = jnp.einsum("aif,bjf->abij", d1, d2)
+        return (scale * (h1 @ h2.T) + bias)[:, :, None, None] * gradients
+    rows1, rows2 = (_patches(layer, h) for h in (h1, h2))
+    scale = layer.weight_std**2 / rows1.shape[-1] if outside else 1.0
+    flat1, flat2 = (d.reshape(*d.shape[:2], -1, d.shape[-1]) for d in (d1, d2))
+    jacobians = [
+        jnp.einsum("aipf,apc->aifc", d, rows) for d, rows in ((flat1, rows1), (flat2, rows2))
+    ]
+    found = scale * jnp.einsum("aifc,bjfc->abij", *jacobians)
+    return found + bias * jnp.einsum("aif,bjf->abij", flat1.sum(2), flat2.sum(2))
+
+
+def _patches(layer: Any, h: Array) -> Array:
+    """What every position's weights see, ``[rows, positions, inputs]``."""
+    if isinstance(layer, InfiniteDense):
+        return h.reshape(len(h), -1, h.shape[-1])
+    windows = layer.windows(h.shape[1:3])
+    padded = windows.pad(h, 1)
+    taps = jnp.stack([windows.tap(padded, 1, offset) for offset in layer.offsets], axis=-2)
+    return taps.reshape(len(h), -1, taps.shape[-2] * taps.shape[-1])
+
+
 _BLOCKS = {
     "contraction": _contraction,
     "vector_products": _vector_products,
-    "structured": eqx.filter_jit(structured),
+    "structured": eqx.filter_jit(_structured),
 }

@@ -1,4 +1,4 @@
-"""Kernel matrices in float64, in blocks of pairs that fit in memory."""
+"""KernelFunction matrices in float64, in blocks of pairs that fit in memory."""
 
 import dataclasses
 import math
@@ -32,7 +32,7 @@ class Kernels(NamedTuple):
     ntk: Float[np.ndarray, "first second"]
 
 
-class Kernel(Protocol):
+class KernelFunction(Protocol):
     """Anything that gives kernel matrices: a net, an empirical kernel, a group average."""
 
     def kernels(self, x1: Any, x2: Any = None) -> Any:
@@ -115,7 +115,7 @@ def _recursion(net, x1, x2):
     if state.positions:
         raise InputError(
             f"the network ends with {state.positions} positions; end in Flatten or "
-            "GlobalAveragePool and a Dense layer"
+            "GlobalAveragePool and an InfiniteDense layer"
         )
     return state.covariance, state.tangent
 

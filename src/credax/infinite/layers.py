@@ -9,8 +9,9 @@ import jax.numpy as jnp
 
 from credax.errors import InputError, unknown
 from credax.infinite.duals import namespace
-from credax.infinite.state import Own, PairState, equal_positions
+from credax.infinite.state import PairState, SelfPairs, equal_positions
 from credax.network import Variables
+from credax.networks.layers import Parameterless
 
 Parameterisation = Literal["ntk", "standard"]
 PARAMETERISATIONS = ("ntk", "standard")
@@ -25,7 +26,10 @@ def trained(state: PairState, mean: Any, layer: Any, fan_in: int) -> PairState:
     """
     scale, bias = layer.weight_std**2, layer.bias_std**2
     covariance = scale * mean.covariance + bias
-    own = [Own(scale * o.covariance + bias, scale * o.distance) for o in (mean.first, mean.second)]
+    own = [
+        SelfPairs(scale * o.covariance + bias, scale * o.distance)
+        for o in (mean.first, mean.second)
+    ]
     if layer.parameterisation == "ntk":
         learned = covariance
     else:
@@ -76,7 +80,7 @@ def check_scales(layer: Any) -> None:
 
 
 @dataclass(frozen=True)
-class Dense:
+class InfiniteDense:
     """``z = (weight_std / √fan_in) W h + bias_std b`` with standard normal ``W`` and ``b``.
 
     ``features`` is the width of the finite network; the kernel does not depend on it unless
@@ -108,10 +112,8 @@ class Dense:
 
 
 @dataclass(frozen=True)
-class Flatten:
+class Flatten(Parameterless):
     """All positions and channels as features: the mean over positions of the kernel there."""
-
-    kind: ClassVar[str] = ""
 
     def propagate(self, state: PairState) -> PairState:
         """The kernels after this layer."""
@@ -122,7 +124,7 @@ class Flatten:
         own = []
         for one in (state.first, state.second):
             variance = xp.mean(state.variance(one), axes)
-            own.append(Own(variance, xp.zeros_like(variance)))
+            own.append(SelfPairs(variance, xp.zeros_like(variance)))
         return state.replace(
             covariance=xp.mean(here(state.covariance), axes),
             tangent=xp.mean(here(state.tangent), axes),
@@ -134,17 +136,13 @@ class Flatten:
             width=state.width * math.prod(state.positions),
         )
 
-    def init(self, key, x) -> Variables:
-        """Nothing."""
-        return Variables({}, {})
-
     def apply(self, variables, x, *, key=None, train=False):
         """``[batch, ...]`` to ``[batch, features]``."""
         return x.reshape(x.shape[0], math.prod(x.shape[1:])), variables.state
 
 
 @dataclass(frozen=True)
-class LayerNorm:
+class LayerNorm(Parameterless):
     """Standardised over the channels of each position, or over channels and positions together.
 
     ``K / √((q1 + ε)(q2 + ε))``, the same for the NTK; without scale and shift. It must follow a
@@ -153,7 +151,6 @@ class LayerNorm:
 
     epsilon: float = 1e-12
     over: Literal["channels", "all"] = "channels"
-    kind: ClassVar[str] = ""
 
     def __post_init__(self):
         if self.over not in ("channels", "all"):
@@ -167,7 +164,7 @@ class LayerNorm:
         xp = namespace(state.covariance)
         average = self.over == "all" and state.positions
 
-        def spreads(one, other):
+        def deviations(one, other):
             pair = []
             for q, axes in ((one, self._axes(state, 0)), (other, self._axes(state, 1))):
                 level = xp.mean(q, axes, keepdims=True) if average else q
@@ -175,13 +172,15 @@ class LayerNorm:
             return pair
 
         def normal(covariance, distance, q1, q2):
-            a1, a2 = spreads(q1, q2)
+            a1, a2 = deviations(q1, q2)
             size = a1 * a2
             gap = (distance - (a1 - a2) * (q1 / a1 - q2 / a2)) / size
             return covariance / size, xp.maximum(gap, 0.0), size
 
         covariance, distance, size = normal(state.covariance, state.distance, *state.variances())
-        own = [Own(*normal(*o, *state.own_variances(o))[:2]) for o in (state.first, state.second)]
+        own = [
+            SelfPairs(*normal(*o, *state.own_variances(o))[:2]) for o in (state.first, state.second)
+        ]
         return state.replace(
             covariance=covariance,
             tangent=state.tangent / size,
@@ -197,12 +196,8 @@ class LayerNorm:
         if not state.gaussian:
             raise InputError(
                 "LayerNorm follows a layer whose channels do not have mean zero; put it right "
-                "after a Dense or Conv layer"
+                "after an InfiniteDense or InfiniteConv layer"
             )
-
-    def init(self, key, x) -> Variables:
-        """Nothing."""
-        return Variables({}, {})
 
     def apply(self, variables, x, *, key=None, train=False):
         """The standardised numbers."""

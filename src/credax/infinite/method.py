@@ -12,7 +12,7 @@ from credax.data.dataset import Split
 from credax.errors import InputError, unknown
 from credax.infinite import activations
 from credax.infinite.dynamics import EnsembleDynamics
-from credax.infinite.layers import Dense
+from credax.infinite.layers import InfiniteDense
 from credax.infinite.net import Serial, serial
 from credax.infinite.posterior import (
     InfinitePosterior,
@@ -27,6 +27,7 @@ from credax.network import Variables, output_struct
 from credax.networks import MLP
 from credax.problem import Problem
 from credax.training import Training
+from credax.training.dynamics import Dynamics, Replicas
 
 ACTIVATIONS = {
     "relu": activations.ReLU,
@@ -36,18 +37,15 @@ ACTIVATIONS = {
 }
 
 
-class Waiting(eqx.Module):
+class Waiting(Dynamics):
     """What the training loop runs for a method that needs no steps: members keep their noise."""
 
-    replicas: int
     outputs: int = eqx.field(static=True)
-    offset: int = 0
-    shared_batches: bool = True
+    replicas: Replicas = Replicas()  # pyright: ignore[reportIncompatibleMethodOverride]
 
-    coupled = False
     scored = False
 
-    def init(self, key, x):
+    def init(self, key, variables: Variables):
         """A member's noise."""
         return {"noise": jax.random.normal(key, (self.outputs,))}
 
@@ -103,8 +101,8 @@ class InfiniteWidth:
             name = (
                 like.activation if like is not None and like.activation in ACTIVATIONS else "relu"
             )
-        layer = [Dense(512, self.weight_std, self.bias_std), ACTIVATIONS[name]()]
-        return serial(*layer * depth, Dense(1, self.weight_std, self.bias_std))
+        layer = [InfiniteDense(512, self.weight_std, self.bias_std), ACTIVATIONS[name]()]
+        return serial(*layer * depth, InfiniteDense(1, self.weight_std, self.bias_std))
 
     def dynamics(self, problem: Problem, data: Split, training: Training) -> Waiting:
         """Members that wait for the solve."""
@@ -113,7 +111,7 @@ class InfiniteWidth:
                 f"there are {len(data)} training rows and most_rows is {self.most_rows}; the solve "
                 "costs their cube: give fewer (--train-rows) or raise most_rows"
             )
-        return Waiting(self.members, _outputs(problem, data))
+        return Waiting(_outputs(problem, data), Replicas(self.members, shared_batches=True))
 
     def load(self, path, problem: Problem) -> InfinitePosterior:
         """Read the rows back and solve again."""

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from credax.errors import InputError
 from credax.infinite.kernel import KERNEL_MEMORY, Kernels, compute
 from credax.infinite.spatial import AveragePool, GlobalAveragePool
-from credax.infinite.state import Own, PairState, input_state, same_place
+from credax.infinite.state import PairState, SelfPairs, input_state, same_place
 from credax.network import Variables
 from credax.networks.sequential import Sequential
 
@@ -21,13 +21,13 @@ def propagate(layer: Any, state: PairState) -> PairState:
     if not state.gaussian:
         raise InputError(
             f"the activation {layer} follows a layer whose outputs are not Gaussian, so its kernel "
-            "is not known; put a Dense or Conv layer between them"
+            "is not known; put an InfiniteDense or InfiniteConv layer between them"
         )
     found = layer.dual(state.covariance, *state.variances(), state.distance)
     own = []
     for one in (state.first, state.second):
         new = layer.dual(one.covariance, *state.own_variances(one), one.distance)
-        own.append(Own(new.covariance, new.distance))
+        own.append(SelfPairs(new.covariance, new.distance))
     return state.replace(
         covariance=found.covariance,
         tangent=found.derivative * state.tangent,
@@ -103,7 +103,10 @@ class Sum:
         parts = [propagate(branch, state) for branch in self.branches]
         for part, branch in zip(parts, self.branches, strict=True):
             if not part.gaussian:
-                raise InputError(f"the branch {branch} of a sum must end in a Dense or Conv layer")
+                raise InputError(
+                    f"the branch {branch} of a sum must end in an InfiniteDense or InfiniteConv "
+                    "layer"
+                )
         parts += [state] if self.shortcut else []
         same_place(parts, "a sum")
 
@@ -112,9 +115,11 @@ class Sum:
 
         def own(name):
             each = [getattr(part, name) for part in parts]
-            first: Own = each[0]
+            first: SelfPairs = each[0]
             for other in each[1:]:
-                first = Own(first.covariance + other.covariance, first.distance + other.distance)
+                first = SelfPairs(
+                    first.covariance + other.covariance, first.distance + other.distance
+                )
             return first
 
         return parts[0].replace(
@@ -195,13 +200,13 @@ class ZeroOutput:
 def serial(*layers: Any) -> Serial:
     """Layers one after another.
 
-    >>> from credax.infinite import Dense, Erf
-    >>> net = serial(Dense(512), Erf(), Dense(1))
+    >>> from credax.infinite import InfiniteDense, Erf
+    >>> net = serial(InfiniteDense(512), Erf(), InfiniteDense(1))
     >>> round(float(net.kernels([[1.0, 0.0]]).nngp[0, 0]), 6)
     0.333333
     """
     if not layers:
-        raise InputError("serial was given no layers; end in a Dense layer")
+        raise InputError("serial was given no layers; end in an InfiniteDense layer")
     return Serial(tuple(layers))
 
 

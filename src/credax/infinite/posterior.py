@@ -32,9 +32,9 @@ LEAST_NOISE = 1e-2
 class InfinitePosterior:
     """Infinitely wide networks at a time of their training on the squared error.
 
-    A member's outputs at a point are ``mean(x) + √variance(x) noise[member]``: their law at each
-    point is exact, and so is every metric that looks at points one by one; between points a member
-    is smoother than a true one (for joint draws use ``dynamics.sample``). Classes are trained as
+    A member's outputs at a point are ``mean(x) + √variance(x) noise[member]``: their distribution
+    at each point is exact, and so is every metric of single points; between points a member is
+    smoother than a true one (for joint draws use ``dynamics.sample``). Classes are trained as
     centred one-hot targets; the factor from outputs to logits, or the noise level of a regression,
     is the best by leave-one-out on the training rows.
     """
@@ -186,7 +186,7 @@ def leave_one_out(dynamics: EnsembleDynamics) -> Float[np.ndarray, "rows outputs
 
 
 def chosen_scale(problem: Problem, dynamics: EnsembleDynamics) -> float:
-    """The factor from outputs to logits, or the noise, that leave-one-out likes best."""
+    """The factor from outputs to logits, or the noise, with the best leave-one-out score."""
     found, likelihood = leave_one_out(dynamics), problem.likelihood
     if isinstance(likelihood, Categorical):
         label = np.argmax(dynamics.y, axis=1)

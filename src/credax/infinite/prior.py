@@ -1,4 +1,4 @@
-"""A kernel as a prior over functions: the law of an infinitely wide network before training."""
+"""A kernel as a prior over functions: an infinitely wide network before training."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -7,9 +7,9 @@ import numpy as np
 from jaxtyping import Array, Float, Key
 
 from credax.errors import InputError
-from credax.infinite.dynamics import generator
-from credax.infinite.kernel import Kernel
+from credax.infinite.kernel import KernelFunction
 from credax.infinite.spectrum import Spectrum
+from credax.keys import numpy_generator
 
 
 @dataclass(frozen=True)
@@ -17,12 +17,12 @@ class ProcessPrior:
     """A Gaussian process of mean zero whose covariance is a kernel's NNGP plus a jitter.
 
     >>> from credax import infinite
-    >>> net = infinite.serial(infinite.Dense(8), infinite.ReLU(), infinite.Dense(1))
+    >>> net = infinite.serial(infinite.InfiniteDense(8), infinite.ReLU(), infinite.InfiniteDense(1))
     >>> ProcessPrior(net).covariance([[1.0, 0.0]]).tolist()
     [[0.25]]
     """
 
-    kernel: Kernel
+    kernel: KernelFunction
     jitter: float = 0.0
     """Added to the variance of every point."""
 
@@ -42,7 +42,7 @@ class ProcessPrior:
         if functions < 1:
             raise InputError(f"functions is {functions}; draw at least 1")
         factor = Spectrum.of(self.covariance(x), "the prior covariance").factor()
-        return generator(key).standard_normal((functions, factor.shape[1])) @ factor.T
+        return numpy_generator(key).standard_normal((functions, factor.shape[1])) @ factor.T
 
     def log_prob(self, values: Float[np.ndarray, "*functions points"], x: Any) -> np.ndarray:
         """Log-density of function values at points; needs a covariance of full rank."""

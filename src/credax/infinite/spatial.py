@@ -13,9 +13,10 @@ from jaxtyping import Array
 from credax.errors import InputError, unknown
 from credax.infinite.duals import namespace, snap
 from credax.infinite.layers import Parameterisation, check_scales, draw, float_of, scaled, trained
-from credax.infinite.state import Own, PairState
+from credax.infinite.state import PairState, SelfPairs
 from credax.network import Variables
 from credax.networks.convolution import convolve
+from credax.networks.layers import Parameterless
 
 Padding = Literal["zero", "circular", "valid"]
 PADDINGS = ("zero", "circular", "valid")
@@ -130,7 +131,7 @@ def window_means(state: PairState, windows: Windows, offsets: list, count: int) 
         return covariance, distance
 
     covariance, distance = pair(state.covariance, state.distance, *state.variances())
-    own = [Own(*pair(*o, *state.own_variances(o))) for o in (state.first, state.second)]
+    own = [SelfPairs(*pair(*o, *state.own_variances(o))) for o in (state.first, state.second)]
     return state.replace(
         covariance=covariance,
         tangent=total(_padded(state, windows, state.tangent), offsets) / count,
@@ -146,22 +147,22 @@ def centred_distance(mean: PairState) -> PairState:
 
     ``|ā - b̄|² = mean |a - b|² - ½ mean |a - a'|² - ½ mean |b - b'|²``.
     """
-    means = [mean.variance(Own(o.distance, o.distance)) for o in (mean.first, mean.second)]
+    means = [mean.variance(SelfPairs(o.distance, o.distance)) for o in (mean.first, mean.second)]
     one, other = means
     left, right = mean.variances()
     size = left + right
     across = one[:, None, :, :, None, None] + other[None, :, None, None]
     own = []
-    for o, spread in zip((mean.first, mean.second), means, strict=True):
-        gap = o.distance - (spread[:, :, :, None, None] + spread[:, None, None]) / 2
+    for o, within in zip((mean.first, mean.second), means, strict=True):
+        gap = o.distance - (within[:, :, :, None, None] + within[:, None, None]) / 2
         here, there = mean.own_variances(o)
-        own.append(Own(o.covariance, snap(gap, here + there)))
+        own.append(SelfPairs(o.covariance, snap(gap, here + there)))
     distance = snap(mean.distance - across / 2, size)
     return mean.replace(distance=distance, first=own[0], second=own[1])
 
 
 @dataclass(frozen=True)
-class Conv:
+class InfiniteConv:
     """A convolution ``z[p] = (weight_std / √(taps · channels)) Σ_d W[d] h[p + d] + bias_std b``.
 
     The kernel is the mean over the taps of what came in, at the same offset in both pictures.
@@ -208,7 +209,9 @@ class Conv:
     def propagate(self, state: PairState) -> PairState:
         """The kernels after this layer."""
         if not state.positions:
-            raise InputError("Conv needs pictures [rows, height, width, channels] before it")
+            raise InputError(
+                "InfiniteConv needs pictures [rows, height, width, channels] before it"
+            )
         offsets = self.offsets
         both = [(tap, tap) for tap in offsets]
         mean = window_means(state, self.windows(state.positions), both, len(offsets))
@@ -231,13 +234,12 @@ class Conv:
 
 
 @dataclass(frozen=True)
-class AveragePool:
+class AveragePool(Parameterless):
     """The mean of each window, a border of zeros counted in: the mean over pairs of positions."""
 
     window: tuple[int, int] = (2, 2)
     stride: int | None = None
     padding: Padding = "valid"
-    kind: ClassVar[str] = ""
 
     def __post_init__(self):
         object.__setattr__(self, "window", tuple(self.window))
@@ -257,12 +259,8 @@ class AveragePool:
         both = list(itertools.product(taps, taps))
         return centred_distance(window_means(state, self.windows(state.positions), both, len(both)))
 
-    def init(self, key, x) -> Variables:
-        """Nothing."""
-        return Variables({}, {})
-
     def apply(self, variables, x, *, key=None, train=False):
-        """One number a window and channel."""
+        """One number per window and channel."""
         windows = self.windows(x.shape[1:3])
         padded = windows.pad(x, 1)
         total = sum(windows.tap(padded, 1, tap) for tap in _places(self.window))
@@ -270,10 +268,8 @@ class AveragePool:
 
 
 @dataclass(frozen=True)
-class GlobalAveragePool:
+class GlobalAveragePool(Parameterless):
     """The mean over all positions: the mean over all pairs of positions."""
-
-    kind: ClassVar[str] = ""
 
     def propagate(self, state: PairState) -> PairState:
         """The kernels after this layer."""
@@ -288,15 +284,11 @@ class GlobalAveragePool:
             covariance=xp.mean(state.covariance, axes),
             tangent=xp.mean(state.tangent, axes),
             distance=snap(gap, size),
-            first=Own(variance[0], xp.zeros_like(variance[0])),
-            second=Own(variance[1], xp.zeros_like(variance[1])),
+            first=SelfPairs(variance[0], xp.zeros_like(variance[0])),
+            second=SelfPairs(variance[1], xp.zeros_like(variance[1])),
             positions=(),
             pairs=False,
         )
-
-    def init(self, key, x) -> Variables:
-        """Nothing."""
-        return Variables({}, {})
 
     def apply(self, variables, x, *, key=None, train=False):
         """The mean of each channel."""

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Inexact
 
 from credax.errors import InputError
 
@@ -25,7 +25,7 @@ class Spectrum:
     """Eigenvalues, clipped at zero, and eigenvectors of a symmetric matrix."""
 
     values: Float[np.ndarray, " points"]
-    vectors: Float[np.ndarray, "points points"]
+    vectors: Inexact[np.ndarray, "points points"]
 
     @classmethod
     def of(cls, matrix: Float[np.ndarray, "points points"], name: str = "the kernel") -> "Spectrum":

@@ -10,7 +10,7 @@ from credax.errors import InputError
 from credax.infinite.duals import namespace
 
 
-class Own(NamedTuple):
+class SelfPairs(NamedTuple):
     """Each input with itself: covariance between its positions, and squared distance."""
 
     covariance: Float[Array, "inputs *positions"]
@@ -29,8 +29,8 @@ class PairState:
     covariance: Float[Array, "first second *positions"]
     tangent: Float[Array, "first second *positions"]
     distance: Float[Array, "first second *positions"]
-    first: Own
-    second: Own
+    first: SelfPairs
+    second: SelfPairs
     positions: tuple[int, ...]
     pairs: bool
     width: int
@@ -49,11 +49,11 @@ class PairState:
             return one[:, None], other[None]
         return one[:, None, :, :, None, None], other[None, :, None, None]
 
-    def variance(self, own: Own) -> Float[Array, "inputs *position"]:
+    def variance(self, own: SelfPairs) -> Float[Array, "inputs *position"]:
         """The variance at each position of each input."""
         return equal_positions(own.covariance) if self.pairs else own.covariance
 
-    def own_variances(self, own: Own) -> tuple[Array, Array]:
+    def own_variances(self, own: SelfPairs) -> tuple[Array, Array]:
         """The variances of an input's own pairs of positions."""
         variance = self.variance(own)
         if not self.pairs:
@@ -76,16 +76,16 @@ def input_state(x1: Array, x2: Array, pairs: bool) -> PairState:
         )
     if not positions:
         covariance, distance = x1 @ x2.T / width, _gaps(x1, x2)
-        own = [Own(xp.mean(x * x, -1), xp.zeros(len(x), x.dtype)) for x in (x1, x2)]
+        own = [SelfPairs(xp.mean(x * x, -1), xp.zeros(len(x), x.dtype)) for x in (x1, x2)]
     elif not pairs:
         covariance = xp.einsum("ahwc,bhwc->abhw", x1, x2) / width
         distance = _gap(x1[:, None], x2[None])
-        own = [Own(xp.mean(x * x, -1), xp.zeros(x.shape[:-1], x.dtype)) for x in (x1, x2)]
+        own = [SelfPairs(xp.mean(x * x, -1), xp.zeros(x.shape[:-1], x.dtype)) for x in (x1, x2)]
     else:
         covariance = xp.einsum("ahwc,bijc->abhwij", x1, x2) / width
         distance = _gap(x1[:, None, :, :, None, None], x2[None, :, None, None])
         own = [
-            Own(
+            SelfPairs(
                 xp.einsum("ahwc,aijc->ahwij", x, x) / width,
                 _gap(x[:, :, :, None, None], x[:, None, None]),
             )

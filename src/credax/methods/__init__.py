@@ -1,4 +1,4 @@
-"""Methods: how a population is made. One file a method; one line each in the registry."""
+"""Methods: how a population is made. One file per method; one line each in the registry."""
 
 from importlib import import_module
 
@@ -94,7 +94,7 @@ REGISTRY = {
     "mean-field-vi": (
         "credax.methods.variational.mean_field_vi",
         "MeanFieldVI",
-        "an independent Gaussian a weight, Bayes by backprop (Blundell et al. 2015)",
+        "an independent Gaussian per weight, Bayes by backprop (Blundell et al. 2015)",
     ),
     "low-rank-vi": (
         "credax.methods.variational.low_rank_vi",

@@ -1,5 +1,6 @@
 """What records of ensembles share: members, their posterior, and checks of their options."""
 
+import abc
 import dataclasses
 import math
 import typing
@@ -16,6 +17,7 @@ from credax.errors import InputError, unknown
 from credax.posterior import Population, population
 from credax.problem import Problem
 from credax.training import Descent, Training
+from credax.training.dynamics import Replicas
 
 # The command line offers names and numbers; functions of the step are for Python.
 if TYPE_CHECKING:
@@ -25,7 +27,7 @@ else:
 
 
 @dataclass(frozen=True)
-class Ensemble:
+class Ensemble(abc.ABC):
     """A number of networks; what is kept are those that stayed finite."""
 
     members: int = 5
@@ -35,15 +37,21 @@ class Ensemble:
         if self.members < 1:
             raise InputError(f"members is {self.members}; an ensemble has at least 1")
 
+    @abc.abstractmethod
+    def dynamics(self, problem: Problem, data: Split, training: Training) -> Any:
+        """The pure functions that the loop runs."""
+
     def descent(self, problem: Problem, data: Split, training: Training, **options) -> Descent:
-        """Gradient descent for each member."""
-        return Descent(problem, training, len(data), self.members, **options)
+        """Gradient descent on shared batches for each member; ``options`` are `Replicas`'."""
+        replicas = Replicas(self.members, **{"shared_batches": True, **options})
+        return Descent(problem, training, len(data), replicas)
 
     def posterior(self, problem, dynamics, states, variables, alive, data) -> Population:
         """The finite members, under their own numbers."""
         kept = np.flatnonzero(alive)
         members = jax.tree.map(lambda leaf: leaf[kept], variables)
-        return population(problem, members, data.x, tuple(int(i + dynamics.offset) for i in kept))
+        numbers = tuple(int(i + dynamics.replicas.offset) for i in kept)
+        return population(problem, members, data.x, numbers)
 
     def load(self, path, problem: Problem) -> Population:
         """Read the members back."""
@@ -51,7 +59,7 @@ class Ensemble:
 
 
 def choices(record: Any) -> None:
-    """Raise one sentence if a field that takes named values holds another one."""
+    """Raise an error if a field that takes named values holds another one."""
     for field in dataclasses.fields(record):
         value = getattr(record, field.name)
         hint = typing.get_type_hints(type(record))[field.name]
@@ -62,7 +70,7 @@ def choices(record: Any) -> None:
 
 
 def positive(record: Any, *names: str) -> None:
-    """Raise one sentence if a number among these fields is not above zero; names pass."""
+    """Raise an error if a number among these fields is not above zero; names pass."""
     for name in names:
         value = getattr(record, name)
         if isinstance(value, int | float) and not (value > 0 and math.isfinite(value)):

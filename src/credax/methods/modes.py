@@ -1,9 +1,11 @@
 """What records of one-mode methods share: ``modes`` of them side by side, fresh or around others.
 
-The loop runs one replica a mode, each with its own key; a method says what it keeps of one mode's
+The loop runs one replica per mode, each with its own key; a method says what it keeps of one mode's
 states, and gets those of all finite modes stacked. Nothing else implements multi-mode.
 """
 
+import abc
+import dataclasses
 import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
@@ -22,11 +24,12 @@ from credax.posterior import Population
 from credax.problem import Problem
 from credax.training import Descent, Training
 from credax.training.collecting import Collecting, capture_table
+from credax.training.dynamics import Replicas
 
 if TYPE_CHECKING:
     Around = Population | None
 else:
-    # On the command line there is nothing to go on from.
+    # The command line has no trained population to continue from.
     import tyro
 
     Around = Annotated[Any, tyro.conf.Suppress]
@@ -40,26 +43,32 @@ class Kept(NamedTuple):
 
     @property
     def keys(self) -> Key[Array, " modes"]:
-        """A key a mode for draws, from the seeds in collected states."""
+        """One key per mode for draws, from the seeds in collected states."""
         return wrap(self.states.seed)
 
 
 @dataclass(frozen=True)
-class Modes:
+class Modes(abc.ABC):
     """``modes`` independent copies of a one-mode method, mixed uniformly."""
 
     modes: int = 1
     """Independent runs, mixed uniformly."""
+    around: Around = dataclasses.field(default=None, kw_only=True)
+    """A trained population to continue from, one mode per member, instead of new networks."""
 
     def __post_init__(self):
         if self.modes < 1:
             raise InputError(f"modes is {self.modes}; there is at least 1")
-        around = getattr(self, "around", None)
+        around = self.around
         if isinstance(around, Population) and self.modes not in (1, around.num_members):
             raise InputError(
                 f"modes is {self.modes} and around has {around.num_members} members; there is one "
-                "mode a member: leave modes out"
+                "mode per member: leave modes out"
             )
+
+    @abc.abstractmethod
+    def dynamics(self, problem: Problem, data: Split, training: Training) -> Any:
+        """The pure functions that the loop runs, one replica per mode."""
 
     def posterior(self, problem, dynamics, states, variables, alive, data) -> Any:
         """What the method keeps of the modes that stayed finite."""
@@ -68,31 +77,33 @@ class Modes:
         modes = tuple(int(mode) for mode in kept)
         return self.result(problem, dynamics, Kept(modes, states), data)
 
+    @abc.abstractmethod
     def result(self, problem: Problem, dynamics: Any, kept: Kept, data: Split) -> Any:
         """The posterior of the finite modes."""
-        raise NotImplementedError
 
     def load(self, path, problem: Problem) -> Any:
         """Read the members back."""
         return Population.load(path, problem)
 
     def descent(self, problem: Problem, data: Split, training: Training, **options) -> Descent:
-        """Gradient descent for each mode, from fresh networks or from those of ``around``."""
+        """Gradient descent for each mode, from new networks or from those of ``around``.
+
+        ``options`` are further fields of `Replicas`.
+        """
         if training.keep_best:
             raise InputError(
-                "keep_best is set; it keeps one network a mode and this method keeps what it "
-                "collects along the way: leave it out"
+                "keep_best is set; it keeps one network per mode and this method keeps what it "
+                "collects along the trajectory: leave it out"
             )
-        around = getattr(self, "around", None)
-        modes = self.modes
+        around, modes = self.around, self.modes
         if around is not None:
             if not isinstance(around, Population):
                 raise InputError(
                     f"around is a {type(around).__name__}; give a Population, such as what "
                     "DeepEnsemble returns"
                 )
-            options["around"], modes = around.variables, around.num_members
-        return Descent(problem, training, len(data), modes, **options)
+            options["start"], modes = around.variables, around.num_members
+        return Descent(problem, training, len(data), Replicas(modes, **options))
 
 
 def collecting(
@@ -121,7 +132,7 @@ def regular_captures(
 
 
 def check_captures(start: float, every: int | None) -> None:
-    """Raise one sentence if these are no shares and steps."""
+    """Raise an error if these are no shares and steps."""
     if not 0 <= start < 1:
         raise InputError(f"start is {start}; give a share of the training in [0, 1)")
     if every is not None and every < 1:
@@ -129,7 +140,7 @@ def check_captures(start: float, every: int | None) -> None:
 
 
 def averaging_settings(training: Training, start: float, ratio: float | None) -> Training:
-    """The rate of weight averaging: high, a line down while half of ``start`` passes, constant.
+    """The rate of weight averaging: high, then a linear decrease, then constant.
 
     The base rate up to ``start / 2``, then down to ``ratio`` times it at ``0.9 start``, constant
     after (timgaripov/swa); None leaves the schedule alone.

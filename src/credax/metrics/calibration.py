@@ -1,20 +1,25 @@
-"""Do the probabilities mean what they say: confidence against accuracy, bin by bin.
+"""Calibration errors of the most probable class: confidence against accuracy, per bin.
 
 Bins are of equal width, bin ``b`` being ``(b/B, (b+1)/B]`` with 0 in the first. Bins of equal mass
-are in `credax.metrics.equal_mass`, and no bins at all in `credax.metrics.smooth`.
+are in `adaptive_ece`, all classes in `credax.metrics.classwise_calibration`, and no bins at all in
+`credax.metrics.smooth`.
 """
 
-from functools import cache
-from typing import Any, Literal, NamedTuple
+from collections.abc import Callable
+from functools import cache, partial
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float, Int, Integer
 
 from credax.errors import InputError
+from credax.metrics.equal_mass import check_bins, cut_bound, range_sums, score_sums, split_cuts
+from credax.metrics.metric import metric
 from credax.metrics.namespace import namespace, ratio
-from credax.metrics.streamed import streamed
+from credax.metrics.ranking import Blocks
+from credax.metrics.selective import confidence_ranking
 from credax.metrics.streaming import Statistic, Streaming
 from credax.prediction import ClassPrediction
 
@@ -36,7 +41,7 @@ class Reliability(NamedTuple):
 
 
 class Bins(NamedTuple):
-    """Sums over the rows of each bin, ``[..., bins]``: rows, weights, confidence, right ones."""
+    """Sums over the rows of each bin, ``[..., bins]``: rows, weights, confidence, correct rows."""
 
     count: Any
     weight: Any
@@ -55,7 +60,7 @@ class Bins(NamedTuple):
 
 
 def reliability(
-    prediction: ClassPrediction, y: Int[Array, " batch"], *, bins: int = BINS
+    prediction: ClassPrediction, y: Integer[Array, " batch"], *, bins: int = BINS
 ) -> Reliability:
     """Count, accuracy and mean confidence of the rows in equal-width bins of the confidence.
 
@@ -72,7 +77,7 @@ def reliability(
 def reliability_of(
     confidence: Float[Array, " batch"], correct: Array, *, bins: int = BINS
 ) -> Reliability:
-    """`reliability` for any score in [0, 1] and whether each row was right."""
+    """`reliability` for any score in [0, 1] and whether each row was correct."""
     edges = edges_of(bins)
     index = bin_index(confidence, edges)
     count = jax.ops.segment_sum(jnp.ones_like(index), index, bins)
@@ -110,7 +115,13 @@ def bin_index(values: Float[Array, " *batch"], edges: np.ndarray) -> Int[Array, 
     return jnp.searchsorted(inner, values, side="left", method=method)
 
 
-@streamed
+@metric(
+    "ECE",
+    False,
+    f"top label, {BINS} equal-width bins",
+    "expected gap between confidence and accuracy",
+    headline=True,
+)
 def ece(*, bins: int = BINS) -> Streaming:
     """Expected calibration error, ``Σ_b n_b/N |accuracy_b - confidence_b|``; empty bins skipped.
 
@@ -122,10 +133,15 @@ def ece(*, bins: int = BINS) -> Streaming:
     >>> round(float(ece(p, jnp.array([0, 1]))), 6)
     0.3
     """
-    return Streaming(confidence_bins(bins), _mean_gap)
+    return Streaming(confidence_bins(bins), lambda bins: namespace(bins).sum(bins.share * bins.gap))
 
 
-@streamed
+@metric(
+    "MCE",
+    False,
+    f"top label, {BINS} equal-width bins",
+    "largest gap between confidence and accuracy",
+)
 def mce(*, bins: int = BINS) -> Streaming:
     """Maximum calibration error, ``max_b |accuracy_b - confidence_b|`` over bins with rows.
 
@@ -135,10 +151,15 @@ def mce(*, bins: int = BINS) -> Streaming:
     >>> round(float(mce(p, jnp.array([0, 1, 0]))), 6)
     0.4
     """
-    return Streaming(confidence_bins(bins), _largest_gap)
+    return Streaming(confidence_bins(bins), lambda bins: namespace(bins).max(bins.gap))
 
 
-@streamed
+@metric(
+    "RMSCE",
+    False,
+    f"top label, {BINS} equal-width bins",
+    "root mean squared gap between confidence and accuracy",
+)
 def rmsce(*, bins: int = BINS) -> Streaming:
     """Root mean squared calibration error, ``(Σ_b n_b/N (accuracy_b - confidence_b)²)^½``.
 
@@ -151,9 +172,14 @@ def rmsce(*, bins: int = BINS) -> Streaming:
     return Streaming(confidence_bins(bins), _root_mean_squared_gap)
 
 
-@streamed
+@metric(
+    "Debiased RMSCE",
+    False,
+    f"top label, {BINS} equal-width bins, debiased, at least 0",
+    "root mean squared gap minus its bias by chance",
+)
 def debiased_rmsce(*, bins: int = BINS) -> Streaming:
-    """`rmsce` less what chance alone puts into it, at least 0.
+    """`rmsce` without the bias of finite bins, at least 0.
 
     ``(Σ_b n_b/N [(accuracy_b - confidence_b)² - accuracy_b (1 - accuracy_b)/(n_b - 1)])^½``; a bin
     of one row is not corrected. Reference: A. Kumar, P. Liang and T. Ma, NeurIPS 2019.
@@ -165,7 +191,12 @@ def debiased_rmsce(*, bins: int = BINS) -> Streaming:
     return Streaming(confidence_bins(bins), _debiased)
 
 
-@streamed
+@metric(
+    "Average calibration error",
+    False,
+    f"top label, {BINS} equal-width bins, unweighted mean over bins with rows",
+    "gap between confidence and accuracy, every bin counting the same",
+)
 def average_calibration_error(*, bins: int = BINS) -> Streaming:
     """Unweighted mean of ``|accuracy_b - confidence_b|`` over the bins that hold rows.
 
@@ -178,25 +209,35 @@ def average_calibration_error(*, bins: int = BINS) -> Streaming:
     return Streaming(confidence_bins(bins), _plain_mean_gap)
 
 
-@streamed
-def sce(*, bins: int = BINS, reduce: Literal["mean", "sum"] = "mean") -> Streaming:
-    """Class-wise calibration error, ``(1/K) Σ_k Σ_b n_bk/N |share of y = k in b - mean p̄_k in b|``.
+@metric(
+    "Adaptive ECE",
+    False,
+    f"top label, {BINS} bins of equal mass",
+    "expected gap between confidence and accuracy in bins of equal mass",
+)
+def adaptive_ece(*, bins: int = BINS, norm: str = "l1", sketch: bool = False) -> Streaming:
+    """`ece` over bins that hold equally many rows, the confidences being cut in rising order.
 
-    Every probability of every row is binned, not only the largest. ``reduce="sum"`` leaves out
-    ``1/K``. Also known as static calibration error and class-wise ECE.
-    Reference: J. Nixon et al., Measuring calibration in deep learning, CVPR workshops 2019.
+    Sizes differ by at most one, larger bins first; with fewer rows than bins, empty bins are
+    dropped; rows of equal confidence that a cut separates count as their mean. ``norm="l2"`` and
+    ``"max"`` are as in `rmsce` and `mce`. This is torch-uncertainty's adaptive error; `ace` is
+    Nixon's, over all classes. ``sketch=True`` keeps 65536 bins of the confidence in place of the
+    rows.
 
-    >>> p = ClassPrediction.from_probs([[[0.8, 0.2], [0.8, 0.2]]])
-    >>> round(float(sce(p, jnp.array([0, 1]))), 6)
-    0.3
+    >>> p = ClassPrediction.from_probs([[[0.9, 0.1], [0.8, 0.2], [0.6, 0.4], [0.7, 0.3]]])
+    >>> round(float(adaptive_ece(p, jnp.array([0, 0, 1, 0]), bins=2)), 4)
+    0.15
     """
-    if reduce not in ("mean", "sum"):
-        raise InputError(f'reduce is {reduce!r}; choose "mean" or "sum"')
-    return Streaming(class_bins(bins), _class_mean_gap if reduce == "mean" else _class_sum_gap)
+    if norm not in _NORMS:
+        raise InputError(f"norm is {norm!r}; choose from {', '.join(_NORMS)}")
+    check_bins("bins", bins)
+    conclude = partial(_top_label_error, bins=bins, norm=norm)
+    bound = partial(_top_label_bound, bins=bins) if sketch and norm == "l1" else None
+    return Streaming(confidence_ranking(sketch), conclude, bound)
 
 
 class Binned(NamedTuple):
-    """Rows before they are added up: which bin, how sure, whether right, how heavy."""
+    """Rows before they are added up: bin, confidence, correctness and weight."""
 
     index: Any
     confidence: Any
@@ -232,42 +273,6 @@ def confidence_bins(bins: int) -> Statistic:
     return Statistic(rows, lambda rows: bin_sums(rows, bins))
 
 
-@cache
-def class_bins(bins: int) -> Statistic:
-    """Sums over equal-width bins of every class's probability, ``[classes, bins]``."""
-    edges = edges_of(bins)
-
-    def rows(view, weight):
-        return Binned(bin_index(view.probs, edges), view.probs, view.y, weight)
-
-    return Statistic(rows, lambda rows: class_sums(rows, bins))
-
-
-def class_sums(rows: Binned, bins: int) -> Bins:
-    """The probabilities of each class and bin added up; ``rows.correct`` holds the labels."""
-    classes = rows.index.shape[-1]
-    flat = rows.index + bins * jnp.arange(classes)
-    weight = rows.weight[:, None]
-
-    def total(values):
-        values = jnp.where(weight > 0, values, 0).astype(rows.confidence.dtype)
-        values = jnp.broadcast_to(values, flat.shape).reshape(-1)
-        return jax.ops.segment_sum(values, flat.reshape(-1), bins * classes)
-
-    true = jnp.take_along_axis(flat, rows.correct[:, None], axis=-1)[:, 0]
-    correct = jax.ops.segment_sum(rows.weight, true, bins * classes)
-    sums = total(weight > 0), total(weight), total(weight * rows.confidence), correct
-    return Bins(*(s.reshape(classes, bins) for s in sums))
-
-
-def _mean_gap(bins: Bins) -> Any:
-    return namespace(bins).sum(bins.share * bins.gap)
-
-
-def _largest_gap(bins: Bins) -> Any:
-    return namespace(bins).max(bins.gap)
-
-
 def _root_mean_squared_gap(bins: Bins) -> Any:
     xp = namespace(bins)
     return xp.sqrt(xp.sum(bins.share * bins.gap**2))
@@ -285,9 +290,21 @@ def _plain_mean_gap(bins: Bins) -> Any:
     return xp.sum(bins.gap) / xp.sum(bins.weight > 0)
 
 
-def _class_sum_gap(bins: Bins) -> Any:
-    return namespace(bins).sum(bins.share * bins.gap)
+def _top_label_error(blocks: Blocks, *, bins: int, norm: str) -> Any:
+    xp = namespace(blocks)
+    cuts = split_cuts(xp.sum(blocks.count), bins)
+    sums = range_sums(blocks, cuts, score_sums(blocks))
+    gap = ratio(abs(sums.weight - sums.hit - sums.score), sums.weight)
+    return _NORMS[norm](sums.weight / xp.sum(sums.weight), gap, xp)
 
 
-def _class_mean_gap(bins: Bins) -> Any:
-    return _class_sum_gap(bins) / bins.weight.shape[0]
+_NORMS: dict[str, Callable[[Any, Any, Any], Any]] = {
+    "l1": lambda share, gap, xp: xp.sum(share * gap),
+    "l2": lambda share, gap, xp: xp.sqrt(xp.sum(share * gap**2)),
+    "max": lambda share, gap, xp: xp.max(gap),
+}
+
+
+def _top_label_bound(blocks: Blocks, *, bins: int) -> Any:
+    cuts = split_cuts(namespace(blocks).sum(blocks.count), bins)
+    return cut_bound(blocks, cuts, blocks.weight - blocks.hit)

@@ -1,7 +1,8 @@
-"""What a prediction and its labels must satisfy before a metric of them means anything.
+"""Checks of a prediction and its labels before a metric is computed.
 
-Shapes and types are looked at before a program runs (`check_shapes`); what only the values can
-tell is found inside it, beside the metric's own work (`facts_of`), and refused after it (`refuse`).
+Shapes and types are checked before a program runs (`check_shapes`); what only the values can show
+is found inside it, beside the metric's own work (`facts_of`), and raised after it
+(`raise_if_invalid`).
 """
 
 from typing import Any, NamedTuple
@@ -11,20 +12,19 @@ import jax.numpy as jnp
 import numpy as np
 
 from credax.errors import InputError
-from credax.metrics.view import ClassView, GaussianView, Pair
-from credax.metrics.weights import weighted_view
+from credax.metrics.view import ClassView, GaussianView, Pair, weighted_view
 from credax.prediction import ClassPrediction, GaussianPrediction, Prediction
 
 ROW_SUM_TOLERANCE = 1e-3
 
 
 class Facts(NamedTuple):
-    """What the values of a batch say about its fitness; None where it does not apply."""
+    """What the values of a batch say about its validity; None where it does not apply."""
 
     entries: Any
     lowest_weight: Any
-    odd_truth: Any = None
-    odd_given: Any = None
+    invalid_y: Any = None
+    invalid_scores: Any = None
     broken_members: Any = None
     row_sum_error: Any = None
     label_range: Any = None
@@ -35,7 +35,7 @@ def check(prediction: Prediction, y: Any, mask: Any = None) -> None:
     """Raise `InputError` where the prediction or ``y`` cannot be scored; the values are read."""
     y = np.asarray(y)
     check_shapes(prediction, y)
-    refuse(_facts(prediction, y, mask))
+    raise_if_invalid(_facts(prediction, y, mask))
 
 
 def broken_members(prediction: Prediction) -> np.ndarray:
@@ -66,7 +66,7 @@ def check_shapes(prediction: Any, y: Any) -> None:
 
 
 def facts_of(view: Any, weight: Any) -> Facts:
-    """What the values of a batch say about its fitness, as small arrays on the device."""
+    """What the values of a batch say about its validity, as small arrays on the device."""
     kept = weight > 0
     start = Facts(jnp.sum(kept), jnp.min(weight, initial=jnp.inf))
     if isinstance(view, ClassView):
@@ -76,7 +76,7 @@ def facts_of(view: Any, weight: Any) -> Facts:
     return _pair_facts(view, kept, start)
 
 
-def refuse(facts: Facts) -> None:
+def raise_if_invalid(facts: Facts) -> None:
     """Raise `InputError` for values that cannot be scored."""
     if not facts.lowest_weight >= 0:
         raise InputError(
@@ -90,12 +90,12 @@ def refuse(facts: Facts) -> None:
             'infinity found; leave such members out, or pass nan="drop_member" to evaluate'
         )
     if facts.label_range is not None:
-        _refuse_labels(*map(int, facts.label_range))
+        _raise_if_labels_outside(*map(int, facts.label_range))
     if facts.row_sum_error is not None:
-        _refuse_row_sums(np.asarray(facts.row_sum_error))
-    if facts.odd_given:
+        _raise_if_row_sums_off(np.asarray(facts.row_sum_error))
+    if facts.invalid_scores:
         raise InputError("the scores or intervals hold NaN; drop those rows from them and from y")
-    if facts.odd_truth:
+    if facts.invalid_y:
         raise InputError("y holds NaN or infinity; drop those rows from y and from the inputs")
     if facts.lowest_variance is not None and np.min(facts.lowest_variance) <= 0:
         low = np.asarray(facts.lowest_variance)
@@ -127,14 +127,14 @@ def _gaussian_facts(view: GaussianView, kept: Any, start: Facts) -> Facts:
     finite = jnp.isfinite(view.means) & jnp.isfinite(view.variances)
     broken = jnp.any(~finite & kept, axis=(1, 2))
     low = jnp.min(jnp.where(kept, view.variances, jnp.inf), axis=(1, 2))
-    odd = jnp.zeros((), bool)
+    invalid = jnp.zeros((), bool)
     if view.targets is not None:
-        odd = jnp.any(~jnp.isfinite(view.y) & kept)
-    return start._replace(odd_truth=odd, broken_members=broken, lowest_variance=low)
+        invalid = jnp.any(~jnp.isfinite(view.y) & kept)
+    return start._replace(invalid_y=invalid, broken_members=broken, lowest_variance=low)
 
 
 def _pair_facts(view: Pair, kept: Any, start: Facts) -> Facts:
-    def odd(arrays):
+    def invalid(arrays):
         floats = [a for a in jax.tree.leaves(arrays) if jnp.issubdtype(a.dtype, jnp.floating)]
         wide = [kept.reshape(kept.shape + (1,) * (a.ndim - kept.ndim)) for a in floats]
         found = [jnp.any(jnp.isnan(a) & k) for a, k in zip(floats, wide, strict=True)]
@@ -143,10 +143,12 @@ def _pair_facts(view: Pair, kept: Any, start: Facts) -> Facts:
     labels = None
     if not isinstance(view.given, tuple) and (view.given.dtype, view.given.ndim) == (bool, 2):
         labels = jnp.min(view.y), jnp.max(view.y), view.given.shape[1]
-    return start._replace(odd_truth=odd(view.y), odd_given=odd(view.given), label_range=labels)
+    return start._replace(
+        invalid_y=invalid(view.y), invalid_scores=invalid(view.given), label_range=labels
+    )
 
 
-def _refuse_labels(low: int, high: int, classes: int) -> None:
+def _raise_if_labels_outside(low: int, high: int, classes: int) -> None:
     if low < 0 or high >= classes:
         raise InputError(
             f"y has labels from {low} to {high}; a prediction of {classes} classes "
@@ -154,7 +156,7 @@ def _refuse_labels(low: int, high: int, classes: int) -> None:
         )
 
 
-def _refuse_row_sums(error: np.ndarray) -> None:
+def _raise_if_row_sums_off(error: np.ndarray) -> None:
     if error.max() > ROW_SUM_TOLERANCE:
         raise InputError(
             f"the probabilities of member {error.argmax()} (counted from 0) miss a sum of one by "
@@ -185,7 +187,7 @@ def _check_array(prediction: Prediction) -> None:
     if not classes and prediction.variances.shape != array.shape:
         raise InputError(
             f"means has shape {array.shape} and variances {prediction.variances.shape}; "
-            "give one variance a mean"
+            "give one variance per mean"
         )
 
 
@@ -218,7 +220,7 @@ def _check_pair(given: Any, y: Any) -> None:
         what = type(given).__name__ if arrays else "nothing"
         raise InputError(
             f"the prediction is a {what}; give the ClassPrediction or GaussianPrediction that "
-            "posterior.predict returns, or arrays with one entry a row, and y"
+            "posterior.predict returns, or arrays with one entry per row, and y"
         )
     rows = np.shape(y)[:1]
     if not rows or not rows[0]:
@@ -227,5 +229,5 @@ def _check_pair(given: Any, y: Any) -> None:
         if array.shape[:1] != rows:
             raise InputError(
                 f"y has shape {np.shape(y)} and the prediction {array.shape}; give one entry of "
-                "each a row"
+                "each per row"
             )

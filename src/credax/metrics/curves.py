@@ -53,7 +53,7 @@ def _trapezoid(right: Any, left: Any, width: Any, of_one_row: Any, xp: Any) -> A
 
 
 def oracle_blocks(blocks: Blocks) -> Blocks:
-    """The best order of rows that either hit or do not: all that do not come first."""
+    """The ranking that puts all rows that do not hit first."""
     xp = namespace(blocks)
     hit, total = xp.sum(blocks.hit), xp.sum(blocks.weight)
     rows = xp.sum(blocks.count)
@@ -96,7 +96,7 @@ def risk_within_coverage(blocks: Blocks, *, coverage: float) -> Any:
     return (hits[block] + taken * blocks.mean_hit[block]) / (before[block] + taken)
 
 
-def spread_within_blocks(blocks: Blocks) -> Any:
+def deviation_within_blocks(blocks: Blocks) -> Any:
     """How far the hits so far may be, inside a block, from growing evenly."""
     return blocks.hit * (1 - blocks.mean_hit)
 
@@ -136,3 +136,10 @@ def false_share_at_recall(blocks: Blocks, *, level: float) -> Any:
     block = xp.argmax(enough)
     share = ratio(xp.cumsum(miss)[block], others)
     return xp.where((total > 0) & (others > 0), share, xp.nan)
+
+
+def auroc_bound(blocks: Blocks) -> Any:
+    """Largest error of `auroc_of` if the rows of a block are not really tied."""
+    xp = namespace(blocks)
+    miss = blocks.weight - blocks.hit
+    return xp.sum(blocks.hit * miss) / (2 * xp.sum(blocks.hit) * xp.sum(miss))

@@ -1,10 +1,10 @@
-"""Telling rows of another distribution from one's own by a score: larger means more strange.
+"""Detection of rows out of distribution (OOD) by a score that is larger for them.
 
 Every metric here takes the scores of all rows and, as ``y``, which of them are out of distribution.
-A tie counts as caught on both sides of a threshold, and half in `auroc`.
+A tie counts as detected on both sides of a threshold, and half in `auroc`.
 """
 
-from functools import cache, partial
+from functools import partial
 from typing import Any, Literal
 
 import jax.numpy as jnp
@@ -15,29 +15,23 @@ from credax.errors import InputError
 from credax.metrics.curves import (
     area_of_joint_risk,
     area_of_risk,
+    auroc_bound,
     auroc_of,
     average_precision_of,
     coverage_below_risk,
     false_share_at_recall,
     risk_within_coverage,
 )
+from credax.metrics.metric import metric, metrics, row
 from credax.metrics.namespace import namespace, ratio
-from credax.metrics.ranking import (
-    SKETCH_BINS,
-    Blocks,
-    Scored,
-    blocks_of,
-    sketch_blocks,
-    sketch_sums,
-)
+from credax.metrics.ranking import Blocks, Scored, ranking
 from credax.metrics.selective import check_rule, check_share
-from credax.metrics.streamed import streamed
-from credax.metrics.streaming import Statistic, Streaming
+from credax.metrics.streaming import Streaming
 
 Range = tuple[float, float]
-_ONE_GROUP = (
-    "y marks all rows as out of distribution, or none; telling them apart needs rows of both"
-)
+_ONE_GROUP = "y marks all rows as out of distribution, or none; detection needs rows of both"
+_row = partial(row, task="detection")
+_metric = partial(metric, task="detection")
 
 
 def id_and_ood(
@@ -63,9 +57,15 @@ def sketch_range(scores: Any) -> Range:
     return (low, high) if high > low else (low, low + 1.0)
 
 
-@streamed
+@_metric(
+    "AUROC",
+    True,
+    "OOD rows score higher, ties half",
+    "probability that a row out of distribution scores above one within",
+    headline=True,
+)
 def auroc(*, sketch: Range | None = None) -> Streaming:
-    """Probability that a strange row scores above one's own, ties counting half.
+    """Probability that an OOD row scores above an ID row, ties counting half.
 
     Independent of how many rows there are of each; equals scikit-learn's ``roc_auc_score``.
     ``sketch=(low, high)`` keeps 65536 bins over that range in place of the scores, with an error of
@@ -74,18 +74,34 @@ def auroc(*, sketch: Range | None = None) -> Streaming:
     >>> float(auroc(jnp.array([0.1, 0.4, 0.35, 0.8]), jnp.array([False, False, True, True])))
     0.75
     """
-    return _detector(auroc_of, sketch, _auroc_bound)
+    return _detector(auroc_of, sketch, auroc_bound)
 
 
-@streamed
+@metrics(
+    _row(
+        "AUPR-Out",
+        True,
+        "average precision, OOD rows positive; a random score reaches the prevalence",
+        "area under precision over recall of the OOD rows",
+        headline=True,
+    ),
+    _row(
+        "AUPR-Out (trapezoids)",
+        True,
+        "trapezoids, OOD rows positive; a random score reaches the prevalence",
+        "AUPR-Out with the points joined by lines",
+        name="aupr_out_trapezoid",
+        options={"rule": "trapezoid"},
+    ),
+)
 def aupr_out(
     *, rule: Literal["step", "trapezoid"] = "step", sketch: Range | None = None
 ) -> Streaming:
-    """Area under precision over recall with the strange rows as what is searched for.
+    """Area under precision over recall with the OOD rows as positives.
 
     ``rule="step"`` is average precision, ``Σ (R_n - R_{n-1}) P_n`` (scikit-learn's
     ``average_precision_score``); ``"trapezoid"`` joins the points by lines, which OpenOOD's
-    evaluator does. A coin reaches the `prevalence`, so print that beside it.
+    evaluator does. A random score reaches the `prevalence`, so print that beside it.
 
     >>> s, out = jnp.array([0.1, 0.4, 0.35, 0.8]), jnp.array([False, False, True, True])
     >>> round(float(aupr_out(s, out)), 6)
@@ -95,32 +111,47 @@ def aupr_out(
     return _detector(partial(average_precision_of, rule=rule), sketch, _aupr_bound)
 
 
-@streamed
+@metrics(
+    _row(
+        "AUPR-In",
+        True,
+        "average precision, ID rows positive; a random score reaches 1 - prevalence",
+        "area under precision over recall of the ID rows",
+    ),
+    _row(
+        "AUPR-In (trapezoids)",
+        True,
+        "trapezoids, ID rows positive; a random score reaches 1 - prevalence",
+        "AUPR-In with the points joined by lines",
+        name="aupr_in_trapezoid",
+        options={"rule": "trapezoid"},
+    ),
+)
 def aupr_in(
     *, rule: Literal["step", "trapezoid"] = "step", sketch: Range | None = None
 ) -> Streaming:
-    """`aupr_out` with one's own rows as what is searched for, by falling strangeness.
+    """`aupr_out` with the ID rows as positives, by rising score.
 
     >>> s, out = jnp.array([0.1, 0.4, 0.35, 0.8]), jnp.array([False, False, True, True])
     >>> round(float(aupr_in(s, out)), 6)
     0.833333
     """
     _check_rule(rule)
-
-    def conclude(blocks):
-        return average_precision_of(_other_way(blocks), rule=rule)
-
-    def bound(blocks):
-        return _aupr_bound(_other_way(blocks))
-
-    return _detector(conclude, sketch, bound)
+    curve = partial(average_precision_of, rule=rule)
+    return _detector(curve, sketch, _aupr_bound, order=_id_rows_first)
 
 
-@streamed
+@_metric(
+    "FPR at 95 % OOD recall",
+    False,
+    "highest threshold that detects at least 95 % of the OOD rows",
+    "share of ID rows flagged when 95 % of the OOD rows are detected",
+    headline=True,
+)
 def fpr_at_ood_recall(*, level: float = 0.95, sketch: Range | None = None) -> Streaming:
-    """Share of one's own rows that are flagged when ``level`` of the strange ones are caught.
+    """Share of ID rows that are flagged when ``level`` of the OOD rows are detected.
 
-    The threshold is the highest score at or above which at least ``level`` of the strange rows lie
+    The threshold is the highest score at or above which at least ``level`` of the OOD rows lie
     (torch-uncertainty up to 0.11 took the nearest recall instead).
 
     >>> s, out = id_and_ood(np.array([0.1, 0.2, 0.35, 0.4]), np.array([0.3, 0.5, 0.6, 0.9, 0.95]))
@@ -132,31 +163,98 @@ def fpr_at_ood_recall(*, level: float = 0.95, sketch: Range | None = None) -> St
     return _detector(conclude, sketch, partial(_fpr_bound, level=level))
 
 
-@streamed
+@_metric(
+    "FPR at 95 % ID recall",
+    False,
+    "lowest threshold that keeps at least 95 % of the ID rows",
+    "share of OOD rows accepted when 95 % of the ID rows are",
+)
 def fpr_at_id_recall(*, level: float = 0.95, sketch: Range | None = None) -> Streaming:
-    """Share of the strange rows that pass when ``level`` of one's own are let through.
+    """Share of OOD rows that are accepted when ``level`` of the ID rows are.
 
-    The threshold is the lowest score at or below which at least ``level`` of one's own rows lie.
-    This is the FPR95 of much of the literature, one's own rows being the positives there.
+    The threshold is the lowest score at or below which at least ``level`` of the ID rows lie.
+    This is the FPR95 of much of the literature, the ID rows being the positives there.
 
     >>> s, out = id_and_ood(np.array([0.1, 0.2, 0.35, 0.4]), np.array([0.3, 0.5, 0.6, 0.9, 0.95]))
     >>> round(float(fpr_at_id_recall(s, out)), 6)
     0.2
     """
     check_share("level", level)
-
-    def conclude(blocks):
-        return false_share_at_recall(_other_way(blocks), level=level)
-
-    def bound(blocks):
-        return _fpr_bound(_other_way(blocks), level=level)
-
-    return _detector(conclude, sketch, bound)
+    curve, bound = partial(false_share_at_recall, level=level), partial(_fpr_bound, level=level)
+    return _detector(curve, sketch, bound, order=_id_rows_first)
 
 
-@streamed
+@_metric(
+    "SCOD AURC",
+    False,
+    "error: answering an OOD row; by rising score, ties averaged",
+    "mean share of OOD rows over all coverages",
+)
+def scod_aurc(*, rule: Literal["mean", "trapezoid"] = "mean") -> Streaming:
+    """`aurc` where answering an OOD row is the error: rows by rising score.
+
+    >>> float(scod_aurc(jnp.array([0.1, 0.9]), jnp.array([False, True])))
+    0.25
+    """
+    return _detector(partial(area_of_risk, rule=check_rule(rule)), order=_rising)
+
+
+@_metric(
+    "SCOD AUGRC",
+    False,
+    "error: answering an OOD row; by rising score, ties averaged",
+    "mean probability of answering an OOD row over all coverages",
+)
+def scod_augrc(*, rule: Literal["mean", "trapezoid"] = "mean") -> Streaming:
+    """`augrc` where answering an OOD row is the error.
+
+    >>> float(scod_augrc(jnp.array([0.1, 0.9]), jnp.array([False, True])))
+    0.25
+    """
+    return _detector(partial(area_of_joint_risk, rule=check_rule(rule)), order=_rising)
+
+
+@_metric(
+    "SCOD coverage at 5 % risk",
+    True,
+    "error: answering an OOD row; NaN where no coverage is so safe",
+    "share of rows that can be answered with 5 % of them OOD",
+    name="scod_coverage_at_5_risk",
+)
+def scod_coverage_at_risk(*, risk: float = 0.05) -> Streaming:
+    """`coverage_at_risk` where answering an OOD row is the error; NaN where none is so safe.
+
+    >>> float(scod_coverage_at_risk(jnp.array([0.1, 0.9]), jnp.array([False, True])))
+    0.5
+    """
+    check_share("risk", risk)
+    sentence = f"no share of the rows has a risk of at most {risk}"
+    curve = partial(coverage_below_risk, risk=risk)
+    return _detector(curve, order=_rising, undefined=sentence, raises=False)
+
+
+@_metric(
+    "SCOD risk at 80 % coverage",
+    False,
+    "error: answering an OOD row",
+    "share of OOD rows among the 80 % of lowest score",
+    name="scod_risk_at_80_coverage",
+)
+def scod_risk_at_coverage(*, coverage: float = 0.8) -> Streaming:
+    """`risk_at_coverage` where answering an OOD row is the error.
+
+    >>> float(scod_risk_at_coverage(jnp.array([0.1, 0.9]), jnp.array([False, True]), coverage=1.0))
+    0.5
+    """
+    check_share("coverage", coverage)
+    return _detector(partial(risk_within_coverage, coverage=coverage), order=_rising)
+
+
+@_metric(
+    "Prevalence", None, "OOD rows over all rows", "share of OOD rows in the test", headline=True
+)
 def prevalence(*, sketch: Range | None = None) -> Streaming:
-    """Share of strange rows: what `aupr_out` is worth without any skill.
+    """Share of OOD rows: the `aupr_out` of a random score.
 
     >>> float(prevalence(jnp.array([0.1, 0.4]), jnp.array([False, True])))
     0.5
@@ -166,114 +264,44 @@ def prevalence(*, sketch: Range | None = None) -> Streaming:
         xp = namespace(blocks)
         return xp.sum(blocks.hit) / xp.sum(blocks.weight)
 
-    return _detector(conclude, sketch, None)
+    return _detector(conclude, sketch)
 
 
-@streamed
-def scod_aurc(*, rule: Literal["mean", "trapezoid"] = "mean") -> Streaming:
-    """`aurc` where to answer a strange row is the error: rows in the order of falling strangeness.
-
-    >>> float(scod_aurc(jnp.array([0.1, 0.9]), jnp.array([False, True])))
-    0.25
-    """
-    rule = check_rule(rule)
-
-    def conclude(blocks):
-        return area_of_risk(_flipped(blocks), rule=rule)
-
-    return _detector(conclude, None, None)
+def _rows(view: Any, weight: Any) -> Scored:
+    dtype = jnp.result_type(view.given, jnp.float32)
+    return Scored(view.given.astype(dtype), view.y.astype(bool), weight.astype(dtype))
 
 
-@streamed
-def scod_augrc(*, rule: Literal["mean", "trapezoid"] = "mean") -> Streaming:
-    """`augrc` where to answer a strange row is the error.
-
-    >>> float(scod_augrc(jnp.array([0.1, 0.9]), jnp.array([False, True])))
-    0.25
-    """
-    rule = check_rule(rule)
-
-    def conclude(blocks):
-        return area_of_joint_risk(_flipped(blocks), rule=rule)
-
-    return _detector(conclude, None, None)
-
-
-@streamed
-def scod_coverage_at_risk(*, risk: float = 0.05) -> Streaming:
-    """`coverage_at_risk` where to answer a strange row is the error; NaN where none is so safe.
-
-    >>> float(scod_coverage_at_risk(jnp.array([0.1, 0.9]), jnp.array([False, True])))
-    0.5
-    """
-    check_share("risk", risk)
-
-    def conclude(blocks):
-        return coverage_below_risk(_flipped(blocks), risk=risk)
-
-    sentence = f"no share of the rows has a risk of at most {risk}"
-    return Streaming(_ranking(None), conclude, undefined=sentence)
-
-
-@streamed
-def scod_risk_at_coverage(*, coverage: float = 0.8) -> Streaming:
-    """`risk_at_coverage` where to answer a strange row is the error.
-
-    >>> float(scod_risk_at_coverage(jnp.array([0.1, 0.9]), jnp.array([False, True]), coverage=1.0))
-    0.5
-    """
-    check_share("coverage", coverage)
-
-    def conclude(blocks):
-        return risk_within_coverage(_flipped(blocks), coverage=coverage)
-
-    return _detector(conclude, None, None)
-
-
-@cache
-def _ranking(sketch: Range | None) -> Statistic:
-    def rows(view, weight):
-        dtype = jnp.result_type(view.given, jnp.float32)
-        return Scored(view.given.astype(dtype), view.y.astype(bool), weight.astype(dtype))
-
-    if sketch is None:
-        return Statistic(rows, None, blocks_of)
-    low, high = sketch
-    if not low < high:
+def _detector(
+    curve: Any, sketch: Range | None = None, bound: Any = None, order: Any = None, **more: Any
+) -> Streaming:
+    """A curve over the rows by falling score, or over the blocks that ``order`` makes of them."""
+    if sketch is not None and not sketch[0] < sketch[1]:
         raise InputError(f"sketch is {sketch}; give (low, high) with low below high")
 
-    def total(rows):
-        return sketch_sums(rows, SKETCH_BINS, low, high)
+    def ordered(function):
+        return function if order is None else lambda blocks: function(order(blocks))
 
-    return Statistic(rows, total, sketch_blocks)
-
-
-def _detector(conclude: Any, sketch: Range | None, bound: Any) -> Streaming:
-    bound = None if sketch is None else bound
-    return Streaming(_ranking(sketch), conclude, bound, undefined=_ONE_GROUP, refuses=True)
+    error_bound = None if sketch is None or bound is None else ordered(bound)
+    more = {"undefined": _ONE_GROUP, "raises": True} | more
+    return Streaming(ranking(_rows, sketch), ordered(curve), error_bound, **more)
 
 
-def _check_rule(rule: str) -> None:
-    if rule not in ("step", "trapezoid"):
-        raise InputError(f'rule is {rule!r}; choose "step" or "trapezoid"')
-
-
-def _flipped(blocks: Blocks) -> Blocks:
+def _rising(blocks: Blocks) -> Blocks:
     """Blocks in the order of rising score."""
     xp = namespace(blocks)
     return Blocks(*(xp.flip(part) for part in blocks))
 
 
-def _other_way(blocks: Blocks) -> Blocks:
-    """Rising scores, and one's own rows as the hits."""
-    flipped = _flipped(blocks)
-    return flipped._replace(hit=flipped.weight - flipped.hit)
+def _id_rows_first(blocks: Blocks) -> Blocks:
+    """Rising scores, and the ID rows as the hits."""
+    rising = _rising(blocks)
+    return rising._replace(hit=rising.weight - rising.hit)
 
 
-def _auroc_bound(blocks: Blocks) -> Any:
-    xp = namespace(blocks)
-    miss = blocks.weight - blocks.hit
-    return xp.sum(blocks.hit * miss) / (2 * xp.sum(blocks.hit) * xp.sum(miss))
+def _check_rule(rule: str) -> None:
+    if rule not in ("step", "trapezoid"):
+        raise InputError(f'rule is {rule!r}; choose "step" or "trapezoid"')
 
 
 def _aupr_bound(blocks: Blocks) -> Any:

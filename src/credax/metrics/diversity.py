@@ -1,32 +1,44 @@
-"""How unsure the mixture is, and how much of that is the members' disagreement."""
+"""Uncertainty of the mixture, and how much of it is the members' disagreement."""
 
 from typing import Any, Literal
 
 import jax.numpy as jnp
 
 from credax.errors import InputError
-from credax.metrics.means import mean_of, sums_of
+from credax.metrics.metric import NATS, metric, metrics, row
 from credax.metrics.namespace import ratio
-from credax.metrics.streamed import streamed
-from credax.metrics.streaming import Streaming
+from credax.metrics.streaming import Streaming, mean_of, sums_of
 from credax.metrics.view import ClassView
 from credax.prediction import ClassPrediction as ClassPrediction
 
 
-@streamed
+@metric(
+    "Entropy",
+    None,
+    "of the mean probability, mean over rows",
+    "total uncertainty",
+    **NATS,
+    headline=True,
+)
 def entropy() -> Streaming:
     """Mean entropy of the mixture, ``mean H[p̄]`` in nats: the total uncertainty.
 
-    ``y`` is not needed; it is there so that all metrics are called alike.
+    ``y`` is not needed; it is there so that all metrics have the same signature.
 
     >>> p = ClassPrediction.from_probs([[[0.5, 0.5]]])
     >>> round(float(entropy(p)), 4)
     0.6931
     """
-    return mean_of(_entropy)
+    return mean_of(lambda view: view.entropy)
 
 
-@streamed
+@metric(
+    "Expected entropy",
+    None,
+    "mean over members, mean over rows",
+    "aleatoric uncertainty: what the members agree is uncertain",
+    **NATS,
+)
 def expected_entropy() -> Streaming:
     """Mean entropy of the members, ``mean_m H[p_m]`` in nats: the aleatoric uncertainty.
 
@@ -37,10 +49,17 @@ def expected_entropy() -> Streaming:
     >>> round(float(expected_entropy(p)), 4)
     0.3466
     """
-    return mean_of(_expected_entropy)
+    return mean_of(lambda view: view.expected_entropy)
 
 
-@streamed
+@metric(
+    "Mutual information",
+    None,
+    "entropy of the mixture minus the members' mean entropy, mean over rows",
+    "epistemic uncertainty: how much the members disagree",
+    **NATS,
+    headline=True,
+)
 def mutual_information() -> Streaming:
     """Mean ``H[p̄] - mean_m H[p_m]`` in nats: the epistemic uncertainty.
 
@@ -51,10 +70,36 @@ def mutual_information() -> Streaming:
     >>> round(float(mutual_information(p)), 6)
     0.368064
     """
-    return mean_of(_information)
+    return mean_of(lambda view: view.information)
 
 
-@streamed
+@metric(
+    "Epistemic share",
+    None,
+    "mutual information over entropy, or variance of means over variance, of all rows",
+    "share of the uncertainty that is the members' disagreement",
+    task=None,
+    members=2,
+)
+def epistemic_share() -> Streaming:
+    """Share of the uncertainty that is the members' disagreement, over all rows together.
+
+    Mutual information over entropy for classes, variance of the means over variance for numbers;
+    0 where there is no uncertainty at all. ``y`` is not needed.
+
+    >>> p = ClassPrediction.from_probs([[[1.0, 0.0]], [[0.0, 1.0]]])
+    >>> float(epistemic_share(p))
+    1.0
+    """
+    return Streaming(sums_of(_two_parts), lambda sums: ratio(sums.total[0], sums.total[1]))
+
+
+@metric(
+    "Confidence",
+    None,
+    "largest mean probability, mean over rows",
+    "probability of the most probable class",
+)
 def mean_confidence() -> Streaming:
     """Mean probability of the most probable class; above `accuracy` the mixture is overconfident.
 
@@ -62,10 +107,16 @@ def mean_confidence() -> Streaming:
     >>> float(mean_confidence(p))
     0.625
     """
-    return mean_of(_confidence)
+    return mean_of(lambda view: view.confidence)
 
 
-@streamed
+@metric(
+    "Disagreement",
+    None,
+    "pairs of members, mean over rows",
+    "share of pairs of members that choose different classes",
+    members=2,
+)
 def disagreement() -> Streaming:
     """Share of pairs of members whose most probable classes differ, ``1 - Σ_c C(n_c,2)/C(M,2)``.
 
@@ -79,7 +130,24 @@ def disagreement() -> Streaming:
     return mean_of(_disagreement)
 
 
-@streamed
+@metrics(
+    row(
+        "Variation ratio",
+        None,
+        "votes against the modal class, mean over rows",
+        "share of members that do not choose the most frequent class",
+        members=2,
+    ),
+    row(
+        "Variation ratio (mean class)",
+        None,
+        "votes against the mixture's most probable class, mean over rows",
+        "share of members that do not choose the mixture's class",
+        name="variation_ratio_mean_class",
+        options={"of": "mean_class"},
+        members=2,
+    ),
+)
 def variation_ratio(
     *, of: Literal["modal_class", "mean_class", "probability"] = "modal_class"
 ) -> Streaming:
@@ -97,7 +165,23 @@ def variation_ratio(
     return mean_of(VARIATION_RATIOS[of])
 
 
-@streamed
+@metrics(
+    row(
+        "One-hot variance",
+        None,
+        "trace of the one-hot label's covariance, mean over rows",
+        "total uncertainty as a variance",
+    ),
+    row(
+        "One-hot variance (epistemic)",
+        None,
+        "variance of the members' probabilities summed over classes, mean over rows",
+        "epistemic uncertainty as a variance",
+        name="one_hot_variance_epistemic",
+        options={"part": "epistemic"},
+        members=2,
+    ),
+)
 def one_hot_variance(*, part: Literal["total", "aleatoric", "epistemic"] = "total") -> Streaming:
     """Trace of the covariance of the one-hot label, ``mean Σ_c p̄_c (1 - p̄_c)``, or a part of it.
 
@@ -107,24 +191,16 @@ def one_hot_variance(*, part: Literal["total", "aleatoric", "epistemic"] = "tota
     >>> [float(one_hot_variance(p, part=s)) for s in ("total", "aleatoric", "epistemic")]
     [0.5, 0.0, 0.5]
     """
-    parts = {"total": _variance, "aleatoric": _inner_variance, "epistemic": _outer_variance}
+    parts = {
+        "total": lambda view: jnp.sum(view.probs * (1 - view.probs), axis=-1),
+        "aleatoric": lambda view: 1 - view.squares,
+        "epistemic": lambda view: jnp.maximum(
+            view.squares - jnp.sum(jnp.square(view.probs), axis=-1), 0
+        ),
+    }
     if part not in parts:
         raise InputError(f"part is {part!r}; choose from {', '.join(parts)}")
     return mean_of(parts[part])
-
-
-@streamed
-def epistemic_share() -> Streaming:
-    """Share of the uncertainty that is the members' disagreement, over all rows together.
-
-    Mutual information over entropy for classes, variance of the means over variance for numbers;
-    0 where there is no uncertainty at all. ``y`` is not needed.
-
-    >>> p = ClassPrediction.from_probs([[[1.0, 0.0]], [[0.0, 1.0]]])
-    >>> float(epistemic_share(p))
-    1.0
-    """
-    return Streaming(sums_of(_two_parts), _share)
 
 
 def decomposition(prediction: ClassPrediction, *, mask: Any = None, weight: Any = None) -> dict:
@@ -142,26 +218,6 @@ def _two_parts(view: Any) -> Any:
     if isinstance(view, ClassView):
         return jnp.stack([view.information, view.entropy], axis=-1)
     return jnp.stack([view.epistemic, view.variance], axis=-1)
-
-
-def _share(sums: Any) -> Any:
-    return ratio(sums.total[0], sums.total[1])
-
-
-def _entropy(view: ClassView) -> Any:
-    return view.entropy
-
-
-def _expected_entropy(view: ClassView) -> Any:
-    return view.expected_entropy
-
-
-def _information(view: ClassView) -> Any:
-    return view.information
-
-
-def _confidence(view: ClassView) -> Any:
-    return view.confidence
 
 
 def _disagreement(view: ClassView) -> Any:
@@ -182,24 +238,8 @@ def _mean_class_ratio(view: ClassView) -> Any:
     return 1 - chosen / view.log_probs.shape[0]
 
 
-def _doubt(view: ClassView) -> Any:
-    return 1 - view.confidence
-
-
 VARIATION_RATIOS = {
     "modal_class": modal_ratio,
     "mean_class": _mean_class_ratio,
-    "probability": _doubt,
+    "probability": lambda view: 1 - view.confidence,
 }
-
-
-def _variance(view: ClassView) -> Any:
-    return jnp.sum(view.probs * (1 - view.probs), axis=-1)
-
-
-def _inner_variance(view: ClassView) -> Any:
-    return 1 - view.squares
-
-
-def _outer_variance(view: ClassView) -> Any:
-    return jnp.maximum(view.squares - jnp.sum(jnp.square(view.probs), axis=-1), 0)

@@ -1,4 +1,4 @@
-"""How equivariant a population is on orbits: agreement, spread, divergence, worst case.
+"""How equivariant a population is on orbits: agreement, variance, divergence, worst case.
 
 Everything here takes the members' outputs on whole orbits, ``[members, points, group, outputs]``
 with the identity first (`credax.groups.Orbit.fold`), and first averages members: their outputs by
@@ -16,7 +16,7 @@ from credax.errors import InputError, unknown
 
 Average = Literal["outputs", "probabilities"]
 ENOUGH = 8
-"""Ensembles whose spread is known well enough to weigh by."""
+"""From this many ensembles their standard deviation is known well enough to weight by."""
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 Outputs = Float[np.ndarray, "members points group outputs"]
 
@@ -63,14 +63,14 @@ def relative_orbit_standard_deviation(
     mean square over all points instead. Several outputs are averaged in square.
     """
     found = mixed(outputs)
-    spread = np.sqrt(np.mean(np.var(found, axis=1), axis=-1))
+    deviation = np.sqrt(np.mean(np.var(found, axis=1), axis=-1))
     size = np.sqrt(np.mean(np.square(found.mean(1)), axis=-1))
     if relative_to == "root mean square":
         size = np.full_like(size, np.sqrt(np.mean(np.square(found))))
     elif relative_to != "mean":
         raise unknown("relative_to", relative_to, ("mean", "root mean square"))
     with np.errstate(divide="ignore", invalid="ignore"):
-        return spread / size
+        return deviation / size
 
 
 def orbit_variance(outputs: Any) -> Float[np.ndarray, " points"]:
@@ -101,7 +101,7 @@ def equivariance_error(
 
     ``turns`` are the matrices of ``ρ_Y``; without them outputs should not change (invariance).
     ``size`` is divided by in place of the mean squared output. Curves against members need one:
-    the squared output of few members is mostly their spread, which falls as fast as the error.
+    the squared output of few members is mostly their variance, which falls as fast as the error.
     """
     found = mixed(outputs)
     start = found[:, 0]
@@ -149,7 +149,7 @@ def against_members(
     """A metric of ensembles drawn from one pool: disjoint blocks of a random order.
 
     No member is in two ensembles of a size, so they are independent given the pool; drawing with
-    replacement would add the pool's own spread, doubling the variance at its full size.
+    replacement would add the pool's own variance, doubling the variance at its full size.
     """
     outputs = np.asarray(outputs)
     pool = len(outputs)
@@ -188,11 +188,11 @@ class Plateau(NamedTuple):
 
 
 def plateau(curve: Curve) -> Plateau:
-    """Fit ``a + b / M`` to a variance curve, weighted by the spread over ensembles.
+    """Fit ``a + b / M`` to a variance curve, weighted by the standard deviation over ensembles.
 
-    The spread of a few ensembles (fewer than 8) is itself hardly known, and where it happens to be
-    small it would rule the fit; theirs is taken from the others, whose relative spread is that of
-    one law. The sizes share one pool of members, so the error of the level is somewhat too small.
+    The standard deviation of fewer than 8 ensembles is poorly known, and a small one would dominate
+    the fit; it is taken from the relative standard deviation of the other sizes. The sizes share
+    one pool of members, so the error of the level is somewhat too small.
     """
     sizes, ensembles = np.asarray(curve.members, float), np.asarray(curve.ensembles)
     measured = np.isfinite(curve.deviation) & (curve.deviation > 0)
@@ -200,8 +200,8 @@ def plateau(curve: Curve) -> Plateau:
         raise InputError("curve needs at least 3 sizes, 2 of them with several ensembles")
     known = measured & (ensembles >= min(ENOUGH, np.sort(ensembles[measured])[-2]))
     relative = np.median(curve.deviation[known] / curve.mean[known])
-    spread = np.where(known, curve.deviation, relative * curve.mean)
-    weights = np.sqrt(ensembles) / spread
+    deviation = np.where(known, curve.deviation, relative * curve.mean)
+    weights = np.sqrt(ensembles) / deviation
     design = np.stack([np.ones_like(sizes), 1 / sizes], -1) * weights[:, None]
     covariance = np.linalg.inv(design.T @ design)
     level, rate = covariance @ design.T @ (curve.mean * weights)

@@ -9,10 +9,10 @@ import numpy as np
 
 from credax.errors import InputError
 from credax.metrics.checks import check_shapes, without_broken_members
+from credax.metrics.ood_scores import applicable, scores
 from credax.metrics.ranking import Scored, blocks_of
 from credax.metrics.registry import METRICS, chosen, names
 from credax.metrics.shift import Cell, corruption_errors, mean_corruption_error, shift_values
-from credax.metrics.strangeness import applicable, scores
 from credax.metrics.streaming import Collection, State
 from credax.prediction import ClassPrediction, GaussianPrediction, Prediction
 
@@ -61,8 +61,8 @@ def evaluate(
     ``nan="drop_member"`` leaves such members out.
 
     ``ood`` are predictions on other data by name: keys ``ood/NAME/METRIC/SCORE`` say how well each
-    score of `credax.metrics.SCORES` tells the rows apart, ``ood/NAME/prevalence`` the share of
-    OOD rows, and ``ood/NAME/entropy`` and the like how unsure the members are there. Those of
+    score of `credax.metrics.SCORES` detects the OOD rows, ``ood/NAME/prevalence`` the share of
+    OOD rows, and ``ood/NAME/entropy`` and the like how uncertain the members are there. Those of
     ``ood_groups`` (``{"near": ["cifar100"]}``) are the means of their sets. ``max_logit`` and
     ``energy`` need ``logits`` and ``ood_logits``.
 
@@ -155,11 +155,11 @@ def _ood(
         _check_ood(prediction, other, name)
         if logits is not None and name not in ood_logits:
             raise InputError(f"logits are given but ood_logits has none for {name!r}; give both")
-        strange = scores(other, wanted, logits=ood_logits.get(name))
-        count = len(strange[wanted[0]])
+        other_scores = scores(other, wanted, logits=ood_logits.get(name))
+        count = len(other_scores[wanted[0]])
         out[f"{name}/prevalence"] = count / (count + len(own[wanted[0]]))
         for score in wanted:
-            rows = np.concatenate([own[score], strange[score]], dtype=float)
+            rows = np.concatenate([own[score], other_scores[score]], dtype=float)
             outside = np.arange(len(rows)) >= len(own[score])
             blocks = blocks_of(Scored(rows, outside, np.ones(len(rows))))
             for metric, stream in detectors.streams.items():

@@ -1,9 +1,9 @@
-"""Grouping loss: rows of equal confidence that are not equally often right."""
+"""Grouping loss: rows of equal confidence that are not equally often correct."""
 
 from typing import Any, Literal
 
 import numpy as np
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float, Integer
 
 from credax.errors import InputError, MissingExtra
 from credax.metrics.calibration import BINS, edges_of
@@ -17,8 +17,8 @@ _NEIGHBOUR_SHARE = 0.1
 
 def grouping_loss(
     prediction: ClassPrediction,
-    y: Int[Array, " batch"],
-    features: Float[Array, "batch features"],
+    y: Integer[Array, " batch"],
+    features: Float[Array, "..."],
     *,
     bins: int = BINS,
     depth: int = 10,
@@ -27,10 +27,10 @@ def grouping_loss(
 ) -> float:
     """Estimated lower bound of the grouping loss of the top label.
 
-    A confidence of 0.8 may be a mixture of rows right in 60 % and in 100 % of cases: calibrated,
+    A confidence of 0.8 may be a mixture of rows correct in 60 % and in 100 % of cases: calibrated,
     and yet wrong about both. In every confidence bin a tree of the ``features`` (the last hidden
     layer, say), fitted on one half of the rows, splits the other half into regions. The value is
-    what the regions explain, ``Σ n_br/n (h(μ_b) - h(μ_br))``, less what chance explains and less
+    what the regions explain, ``Σ n_br/n (h(μ_b) - h(μ_br))``, minus what chance explains and minus
     what the width of the bins does, with ``h(p) = 2p(1-p)`` for ``score="brier"`` and the binary
     entropy in nats for ``"log"``. It may fall below zero by chance. Needs scikit-learn.
     Reference: A. Perez-Lebel, M. Le Morvan and G. Varoquaux, ICLR 2023.
@@ -100,9 +100,9 @@ def _bin_terms(
     if not len(correct):
         return 0.0, 0.0
     sizes = np.bincount(region)
-    right = np.bincount(region, weights=correct)
-    sizes, right = sizes[sizes > 0], right[sizes > 0]
-    mean, overall = right / sizes, np.asarray(right.sum() / sizes.sum())
+    correct_sums = np.bincount(region, weights=correct)
+    sizes, correct_sums = sizes[sizes > 0], correct_sums[sizes > 0]
+    mean, overall = correct_sums / sizes, np.asarray(correct_sums.sum() / sizes.sum())
     share = sizes / sizes.sum()
     gain = float(entropy(overall) - share @ entropy(mean))
     within = share @ (curvature(mean) * mean * (1 - mean) / (sizes - 1))

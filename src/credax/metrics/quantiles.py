@@ -1,6 +1,6 @@
-"""Are the quantiles of a predictive distribution where they should be."""
+"""Calibration of quantiles and intervals of a predictive distribution."""
 
-from functools import cache, partial
+from functools import partial
 from typing import Any, Literal, NamedTuple
 
 import jax.numpy as jnp
@@ -8,22 +8,70 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from credax.errors import InputError
-from credax.metrics.means import Sums, mean_of, sums_of
+from credax.metrics.metric import ENTRIES, POSITIVE, SHARE, metric, metrics, row
 from credax.metrics.namespace import namespace
-from credax.metrics.ranking import Blocks, Scored, Sketch, blocks_of, sketch_blocks, sketch_sums
-from credax.metrics.streamed import streamed
-from credax.metrics.streaming import Statistic, Streaming
+from credax.metrics.ranking import Blocks, Scored, Sketch, ranking, sketch_blocks
+from credax.metrics.streaming import Streaming, mean_of, sums_of
 from credax.metrics.view import GaussianView
 from credax.prediction import GaussianPrediction
 
 LEVELS = tuple(float(level) for level in np.arange(1, 20) / 20)
 PIT_CELLS = 1000
 Norm = Literal["l1", "l2", "max"]
+_row = partial(row, task="regression", unit="unit of y", range=POSITIVE)
+_share = partial(row, task="regression")
+_metric = partial(metric, task="regression", unit="unit of y", range=POSITIVE)
 
 
-@streamed
+@metrics(
+    *(
+        _row(
+            f"Pinball loss at {level:g}",
+            False,
+            f"quantile of the mixture, {ENTRIES}",
+            f"loss of the {level:g} quantile",
+            name=f"pinball_{round(100 * level):02d}",
+            options={"level": level},
+        )
+        for level in (0.05, 0.5, 0.95)
+    )
+)
+def pinball(*, level: float = 0.5) -> Streaming:
+    """Pinball loss of the mixture's quantile ``q``, ``mean max(τ (y - q), (τ - 1)(y - q))``.
+
+    ``prediction`` is a mixture, or an array of quantiles like ``y``.
+
+    >>> [round(float(pinball(jnp.array([q]), jnp.array([y]), level=0.9)), 4) for q, y in
+    ...  ((1.0, 3.0), (3.0, 1.0))]
+    [1.8, 0.2]
+    """
+    _check_level(level)
+
+    def loss(view):
+        quantile = view.quantile(level) if isinstance(view, GaussianView) else view.given
+        above = view.y - quantile
+        return jnp.maximum(level * above, (level - 1) * above)
+
+    return mean_of(loss)
+
+
+@metrics(
+    *(
+        _share(
+            f"{round(100 * level)} % coverage",
+            None,
+            f"central {round(100 * level)} % interval of the mixture, {ENTRIES}",
+            f"share of targets inside the interval that should hold {round(100 * level)} % of them",
+            name=f"coverage_{round(100 * level)}",
+            options={"level": level},
+            target=level,
+            headline=level == 0.9,
+        )
+        for level in (0.9, 0.5, 0.95)
+    )
+)
 def coverage(*, level: float = 0.9) -> Streaming:
-    """Share of targets inside the central interval of a level; right when equal to it.
+    """Share of targets inside the central interval of a level; ideally equal to it.
 
     ``prediction`` is a mixture, or a pair ``(lower, upper)`` of arrays like ``y`` whose ends count
     as inside (``level`` then says nothing).
@@ -33,7 +81,14 @@ def coverage(*, level: float = 0.9) -> Streaming:
     0.6667
     """
     _check_level(level)
-    return mean_of(_inside(level))
+
+    def inside(view):
+        if isinstance(view, GaussianView):
+            return jnp.abs(2 * view.pit - 1) <= level
+        lower, upper = _bounds(view, level)
+        return (lower <= view.y) & (view.y <= upper)
+
+    return mean_of(inside)
 
 
 def coverage_curve(
@@ -52,9 +107,15 @@ def coverage_curve(
     return _coverage_of(prediction.cdf(y), levels)
 
 
-@streamed
+@_metric(
+    "90 % width",
+    False,
+    f"central 90 % interval of the mixture, {ENTRIES}",
+    "width of the interval that should hold 90 % of the targets",
+    name="width_90",
+)
 def width(*, level: float = 0.9) -> Streaming:
-    """Mean width of the central interval of a level, in the unit of ``y``; of little worth alone.
+    """Mean width of the central interval of a level, in the unit of ``y``.
 
     ``prediction`` is a mixture, or a pair ``(lower, upper)``; crossed ends are an empty interval.
 
@@ -63,10 +124,21 @@ def width(*, level: float = 0.9) -> Streaming:
     3.2897
     """
     _check_level(level)
-    return mean_of(_width(level))
+
+    def wide(view):
+        lower, upper = _bounds(view, level)
+        return jnp.maximum(upper - lower, 0)
+
+    return mean_of(wide)
 
 
-@streamed
+@_metric(
+    "90 % interval score",
+    False,
+    f"central 90 % interval of the mixture, {ENTRIES}",
+    "width of the interval plus 20 times the distance of what it misses",
+    name="interval_score_90",
+)
 def interval_score(*, level: float = 0.9) -> Streaming:
     """Winkler's score, ``(u - l) + (2/α)(l - y)₊ + (2/α)(y - u)₊`` with ``α = 1 - level``.
 
@@ -78,24 +150,32 @@ def interval_score(*, level: float = 0.9) -> Streaming:
     12.0
     """
     _check_level(level)
-    return mean_of(_winkler(level))
+
+    def score(view):
+        lower, upper = _bounds(view, level)
+        miss = jnp.maximum(lower - view.y, 0) + jnp.maximum(view.y - upper, 0)
+        return jnp.maximum(upper - lower, 0) + 2 / (1 - level) * miss
+
+    return mean_of(score)
 
 
-@streamed
-def pinball(*, level: float = 0.5) -> Streaming:
-    """Pinball loss of the mixture's quantile ``q``, ``mean max(τ (y - q), (τ - 1)(y - q))``.
-
-    ``prediction`` is a mixture, or an array of quantiles like ``y``.
-
-    >>> [round(float(pinball(jnp.array([q]), jnp.array([y]), level=0.9)), 4) for q, y in
-    ...  ((1.0, 3.0), (3.0, 1.0))]
-    [1.8, 0.2]
-    """
-    _check_level(level)
-    return mean_of(_pinball(level))
-
-
-@streamed
+@metrics(
+    *(
+        _share(
+            f"Quantile calibration error{label}",
+            False,
+            f"central intervals at {len(LEVELS)} levels from 0.05 to 0.95, {words}",
+            "gap between the coverage of intervals and their level",
+            name="quantile_calibration_error" + ("" if norm == "l1" else f"_{norm}"),
+            options={"norm": norm},
+        )
+        for norm, label, words in (
+            ("l1", "", "mean"),
+            ("l2", " (root mean square)", "root mean square"),
+            ("max", " (largest)", "largest"),
+        )
+    )
+)
 def quantile_calibration_error(
     *, norm: Norm = "l1", levels: tuple[float, ...] = LEVELS
 ) -> Streaming:
@@ -112,7 +192,16 @@ def quantile_calibration_error(
     for level in levels:
         _check_level(level)
     _check_norm(norm)
-    return Streaming(_inside_levels(levels), partial(_calibration, norm=norm, levels=levels))
+
+    def inside(view):
+        away = jnp.abs(2 * view.pit - 1)
+        return away[..., None] <= jnp.asarray(levels, away.dtype)
+
+    def conclude(sums):
+        xp = namespace(sums)
+        return _NORMS[norm](abs(sums.mean - xp.asarray(levels, dtype=sums.total.dtype)), xp)
+
+    return Streaming(sums_of(inside), conclude)
 
 
 def quantile_calibration_error_of(
@@ -142,7 +231,14 @@ def pit(
     return prediction.cdf(y)
 
 
-@streamed
+@_metric(
+    "PIT distance",
+    False,
+    f"Kolmogorov-Smirnov distance to the uniform distribution, {ENTRIES}",
+    "how far the targets' quantiles are from being uniform",
+    unit="share",
+    range=SHARE,
+)
 def pit_distance(*, sketch: bool = False) -> Streaming:
     """Kolmogorov-Smirnov distance between the distribution of the `pit` and the uniform one.
 
@@ -154,8 +250,9 @@ def pit_distance(*, sketch: bool = False) -> Streaming:
     0.5
     """
     if sketch:
-        return Streaming(_pit_ranking(True), _cell_distance, _cell_bound)
-    return Streaming(_pit_ranking(False), _distance)
+        statistic = ranking(_pit_rows, (0.0, 1.0), PIT_CELLS, _cell_ends)
+        return Streaming(statistic, _cell_distance, _cell_bound)
+    return Streaming(ranking(_pit_rows), _distance)
 
 
 def _check_level(level: float) -> None:
@@ -176,64 +273,10 @@ def _bounds(view: Any, level: float) -> tuple[Any, Any]:
     return tuple(view.given)
 
 
-@cache
-def _inside(level: float):
-    def inside(view):
-        if isinstance(view, GaussianView):
-            return jnp.abs(2 * view.pit - 1) <= level
-        lower, upper = _bounds(view, level)
-        return (lower <= view.y) & (view.y <= upper)
-
-    return inside
-
-
-@cache
-def _width(level: float):
-    def wide(view):
-        lower, upper = _bounds(view, level)
-        return jnp.maximum(upper - lower, 0)
-
-    return wide
-
-
-@cache
-def _winkler(level: float):
-    def score(view):
-        lower, upper = _bounds(view, level)
-        miss = jnp.maximum(lower - view.y, 0) + jnp.maximum(view.y - upper, 0)
-        return jnp.maximum(upper - lower, 0) + 2 / (1 - level) * miss
-
-    return score
-
-
-@cache
-def _pinball(level: float):
-    def loss(view):
-        quantile = view.quantile(level) if isinstance(view, GaussianView) else view.given
-        above = view.y - quantile
-        return jnp.maximum(level * above, (level - 1) * above)
-
-    return loss
-
-
 def _coverage_of(pit: Any, levels: tuple[float, ...]) -> Any:
     away = jnp.abs(2 * pit - 1)
     inside = away.reshape(-1) <= jnp.asarray(levels, away.dtype)[:, None]
     return jnp.mean(inside, axis=1, dtype=away.dtype)
-
-
-@cache
-def _inside_levels(levels: tuple[float, ...]) -> Statistic:
-    def inside(view):
-        away = jnp.abs(2 * view.pit - 1)
-        return away[..., None] <= jnp.asarray(levels, away.dtype)
-
-    return sums_of(inside)
-
-
-def _calibration(sums: Sums, *, norm: Norm, levels: tuple[float, ...]) -> Any:
-    xp = namespace(sums)
-    return _NORMS[norm](abs(sums.mean - xp.asarray(levels, dtype=sums.total.dtype)), xp)
 
 
 _NORMS = {
@@ -253,7 +296,7 @@ class PitHistogram(NamedTuple):
 def pit_histogram(
     prediction: GaussianPrediction, y: Float[Array, "batch *targets"], *, cells: int = 20
 ) -> PitHistogram:
-    """Histogram of the `pit`: flat when honest, a U when too narrow, a hump when too wide.
+    """Histogram of the `pit`: flat if calibrated, U-shaped if too narrow.
 
     >>> p = GaussianPrediction(jnp.zeros((1, 2, 1)), jnp.ones((1, 2, 1)))
     >>> pit_histogram(p, jnp.array([-3.0, 3.0]), cells=4).share.tolist()
@@ -264,18 +307,8 @@ def pit_histogram(
     return PitHistogram(edges, counts / values.size)
 
 
-@cache
-def _pit_ranking(sketch: bool) -> Statistic:
-    def rows(view, weight):
-        return Scored(view.pit, jnp.zeros_like(view.pit), weight)
-
-    if not sketch:
-        return Statistic(rows, None, blocks_of)
-
-    def total(rows):
-        return sketch_sums(rows, PIT_CELLS, 0.0, 1.0)
-
-    return Statistic(rows, total, _cell_ends)
+def _pit_rows(view: Any, weight: Any) -> Scored:
+    return Scored(view.pit, jnp.zeros_like(view.pit), weight)
 
 
 def _cell_ends(sketch: Sketch) -> Blocks:

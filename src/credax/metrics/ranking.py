@@ -1,9 +1,11 @@
 """Rows in the order of a score, rows of equal score as one block: the state behind every curve.
 
 Rows of equal score have no order, so each counts as the mean of its block; blocks therefore hold
-all that a curve needs, and the bins of a sketch are nothing but coarser blocks.
+all that a curve needs, and the bins of a sketch are coarser blocks.
 """
 
+from collections.abc import Callable
+from functools import cache
 from typing import Any, NamedTuple
 
 import jax
@@ -11,12 +13,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from credax.metrics.namespace import namespace, ratio
+from credax.metrics.streaming import Statistic
 
 SKETCH_BINS = 2**16
 
 
 class Scored(NamedTuple):
-    """Rows as they are gathered: a score, what is counted (error, right, out), and a weight."""
+    """Rows as they are gathered: a score, what is counted (error, correct, OOD), and a weight."""
 
     score: Any
     hit: Any
@@ -155,3 +158,17 @@ def _harmonic_of_many(start: Any, count: Any, xp: Any) -> Any:
 def _tail(x: Any) -> Any:
     square = 1 / (x * x)
     return square * (1 / 24 - square * (7 / 960 - square * (31 / 8064 - square * 127 / 30720)))
+
+
+@cache
+def ranking(
+    rows: Callable[[Any, Any], Scored],
+    sketch: tuple[float, float] | None = None,
+    bins: int = SKETCH_BINS,
+    prepare: Callable[[Sketch], Blocks] = sketch_blocks,
+) -> Statistic:
+    """All rows sorted by score, or ``bins`` equal-width bins of it between the ends ``sketch``."""
+    if sketch is None:
+        return Statistic(rows, None, blocks_of)
+    low, high = sketch
+    return Statistic(rows, lambda rows: sketch_sums(rows, bins, low, high), prepare)

@@ -5,17 +5,34 @@ from dataclasses import replace
 from types import MappingProxyType
 
 from credax.errors import InputError, unknown
-from credax.metrics.catalogue_classes import CALIBRATION, SCORING
-from credax.metrics.catalogue_doubt import DIVERSITY, SELECTIVE
-from credax.metrics.catalogue_numbers import DENSITIES, DEPTHS, ERRORS
-from credax.metrics.catalogue_strange import DETECTION, SETS, SHIFT
-from credax.metrics.metric import Metric, Task, task_of
-from credax.metrics.strangeness import SCORES
+from credax.metrics import (
+    calibration,
+    classwise_calibration,
+    densities,
+    depth_estimation,
+    detection,
+    diversity,
+    quantiles,
+    regression,
+    regression_uncertainty,
+    scoring,
+    selective,
+    sets,
+    shift,
+    smooth,
+)
+from credax.metrics.metric import TABLE, Metric, Task, task_of
+from credax.metrics.ood_scores import SCORES
 from credax.metrics.streaming import Collection, Streaming
 from credax.prediction import Prediction
 
-_CLASSES = (*SCORING, *CALIBRATION, *SELECTIVE, *DIVERSITY)
-_ALL = (*ERRORS, *_CLASSES, *DENSITIES, *DETECTION, *SETS, *DEPTHS, *SHIFT)
+# In the order of tables.
+_MODULES = (
+    regression,
+    *(scoring, calibration, classwise_calibration, smooth, selective, diversity),
+    *(densities, quantiles, regression_uncertainty, detection, sets, depth_estimation),
+)
+_ALL = (*(m for module in _MODULES for m in TABLE[module.__name__]), *shift.METRICS)
 
 METRICS: Mapping[str, Metric] = MappingProxyType({metric.name: metric for metric in _ALL})
 
@@ -86,7 +103,7 @@ def collect(
 ) -> Collection:
     """Metrics of a task in streaming form, by name; None for the headline, ``"all"`` for all.
 
-    ``sketch=None`` keeps exact what one or two numbers a row suffice for, and bins a class for
+    ``sketch=None`` keeps exact what one or two numbers per row suffice for, and bins per class for
     `ace` and `tace`, which need all probabilities; ``True`` bins wherever it can, so that the
     state does not grow with the rows; ``False`` is exact throughout.
 

@@ -1,4 +1,4 @@
-"""How sure a metric's value is: resampled test points, or several seeds."""
+"""Standard errors and intervals of metrics: bootstrap over test points, or several seeds."""
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
@@ -14,7 +14,7 @@ from credax.errors import InputError
 from credax.metrics.checks import check
 from credax.metrics.registry import Metric, chosen
 from credax.metrics.streaming import Statistic, Streaming
-from credax.metrics.weights import weighted_view
+from credax.metrics.view import weighted_view
 from credax.prediction import Prediction
 
 REPLICATES = 1000

@@ -1,4 +1,4 @@
-"""Scores of whole predictions: how often right, and how much probability the truth received."""
+"""Accuracy and proper scores of predictions."""
 
 from functools import cache
 from typing import Any, Literal, NamedTuple
@@ -9,15 +9,20 @@ import jax.numpy as jnp
 import numpy as np
 
 from credax.errors import InputError
-from credax.metrics.means import Weighted, add_up, mean_of
+from credax.metrics.metric import NATS, POSITIVE, REAL, metric, metrics, row
 from credax.metrics.namespace import namespace, ratio, segment_sum
-from credax.metrics.streamed import streamed
-from credax.metrics.streaming import Statistic, Streaming
+from credax.metrics.streaming import Statistic, Streaming, Weighted, add_up, mean_of
 from credax.metrics.view import ClassView
 from credax.prediction import ClassPrediction as ClassPrediction
 
 
-@streamed
+@metric(
+    "Accuracy",
+    True,
+    "argmax of the mean probability, ties to the lowest class",
+    "share of rows whose most probable class is the label",
+    headline=True,
+)
 def accuracy() -> Streaming:
     """Share of rows whose most probable class is the label: ``mean 1[argmax p̄ = y]``.
 
@@ -27,10 +32,17 @@ def accuracy() -> Streaming:
     >>> float(accuracy(p, jnp.array([0, 0])))
     0.5
     """
-    return mean_of(_correct)
+    return mean_of(lambda view: view.correct)
 
 
-@streamed
+@metric(
+    "Top-5 accuracy",
+    True,
+    "of the mean probability, ties to the lowest class",
+    "share of rows whose label is among the five most probable classes",
+    name="top_5_accuracy",
+    classes=6,
+)
 def top_k_accuracy(*, k: int = 5) -> Streaming:
     """Share of rows whose label is among the ``k`` most probable classes.
 
@@ -43,12 +55,24 @@ def top_k_accuracy(*, k: int = 5) -> Streaming:
     """
     if k < 1:
         raise InputError(f"k is {k}; give at least one class")
-    return mean_of(_within(k))
+
+    def within(view: ClassView) -> Any:
+        true = view.true_prob[:, None]
+        index = jnp.arange(view.probs.shape[-1])
+        ahead = (view.probs > true) | ((view.probs == true) & (index < view.y[:, None]))
+        return jnp.sum(ahead, axis=-1) < k
+
+    return mean_of(within)
 
 
-@streamed
+@metric(
+    "Balanced accuracy",
+    True,
+    "mean recall over the classes present",
+    "accuracy in which every class counts the same",
+)
 def balanced_accuracy() -> Streaming:
-    """Mean over the classes present in ``y`` of the share of their rows that are right.
+    """Mean over the classes present in ``y`` of the share of their rows that are correct.
 
     The same as scikit-learn's ``balanced_accuracy_score`` and the macro average of recall.
 
@@ -59,12 +83,17 @@ def balanced_accuracy() -> Streaming:
     return Streaming(_by_class(), _mean_recall)
 
 
-@streamed
+@metric(
+    "Mean IoU",
+    True,
+    "global counts, mean over classes present in labels or predictions",
+    "intersection over union of predicted and true rows of a class",
+)
 def mean_iou() -> Streaming:
     """Mean over classes of intersection over union, ``TP / (TP + FP + FN)``, from global counts.
 
     Classes that occur neither in ``y`` nor among the predicted labels are left out. For
-    segmentation the rows are pixels (`credax.metrics.pixels`); averaging over pictures instead
+    segmentation the rows are pixels (`credax.metrics.pixels`); averaging over images instead
     gives another number.
 
     >>> p = ClassPrediction.from_probs([[[0.9, 0.1], [0.8, 0.2], [0.4, 0.6]]])
@@ -74,9 +103,18 @@ def mean_iou() -> Streaming:
     return Streaming(_by_class(), _mean_iou)
 
 
-@streamed
+@metric(
+    "NLL",
+    False,
+    "exact mixture, mean over rows; class probabilities clipped at the smallest float",
+    "negative log-likelihood of the labels or targets",
+    task=None,
+    unit="nats",
+    range=REAL,
+    headline=True,
+)
 def nll() -> Streaming:
-    """Negative log-likelihood of the mixture, ``-mean log (1/M) Σ_m p_m(y)``, in nats a row.
+    """Negative log-likelihood of the mixture, ``-mean log (1/M) Σ_m p_m(y)``, in nats per row.
 
     Classes: ``y`` is ``[batch]`` integers, and a probability below the smallest normal float
     counts as that float (`clipped` says how often), so one impossible label cannot make the mean
@@ -88,10 +126,29 @@ def nll() -> Streaming:
     >>> round(float(nll(p, jnp.array([0, 0]))), 4)
     1.0397
     """
-    return Streaming(_surprise(), _mean)
+
+    def rows(view, weight):
+        if isinstance(view, ClassView):
+            return Weighted(_class_nll(view), weight)
+        kept = weight > 0
+        each = -0.5 * (
+            jnp.log(2 * jnp.pi * view.variances) + jnp.square(view.y - view.means) / view.variances
+        )
+        joint = jnp.sum(jnp.where(kept, each, 0), axis=-1)
+        mixture = jax.scipy.special.logsumexp(joint, axis=0) - jnp.log(view.means.shape[0])
+        return Weighted(-mixture, jnp.max(weight, axis=-1))
+
+    return Streaming(Statistic(rows, add_up), lambda sums: sums.mean)
 
 
-@streamed
+@metric(
+    "Clipped",
+    False,
+    "probability of the label below the smallest normal float",
+    "rows in which the NLL counts the smallest float in place of the probability",
+    unit="rows",
+    range=POSITIVE,
+)
 def clipped() -> Streaming:
     """In how many rows `nll` counted the smallest float in place of the label's probability.
 
@@ -99,10 +156,21 @@ def clipped() -> Streaming:
     >>> int(clipped(p, jnp.array([0, 0])))
     1
     """
-    return Streaming(_clipped_rows(), _total)
+
+    def rows(view, weight):
+        low = view.log_prob < _smallest_log(view.log_prob.dtype)
+        return Weighted(low, jnp.where(weight > 0, 1.0, 0.0).astype(weight.dtype))
+
+    return Streaming(Statistic(rows, add_up), lambda sums: sums.total)
 
 
-@streamed
+@metric(
+    "NLL of errors",
+    False,
+    "of the mixture, mean over the rows that are wrong; NaN where none is",
+    "negative log-likelihood where the mixture is wrong",
+    **NATS,
+)
 def nll_of_errors() -> Streaming:
     """`nll` of the rows whose most probable class is not the label; NaN where there is none.
 
@@ -110,14 +178,25 @@ def nll_of_errors() -> Streaming:
     >>> round(float(nll_of_errors(p, jnp.array([0, 0]))), 4)
     1.3863
     """
-    return Streaming(
-        _surprise_of_errors(),
-        _mean_or_nan,
-        undefined="no row is wrong, so no error has a likelihood",
-    )
+
+    def rows(view, weight):
+        return Weighted(_class_nll(view), jnp.where(view.correct, 0, weight))
+
+    def conclude(sums):
+        xp = namespace(sums)
+        return xp.where(sums.weight > 0, ratio(sums.total, sums.weight), xp.nan)
+
+    sentence = "no row is wrong, so no error has a likelihood"
+    return Streaming(Statistic(rows, add_up), conclude, undefined=sentence)
 
 
-@streamed
+@metric(
+    "Member NLL",
+    False,
+    "mean over members of their own NLL",
+    "negative log-likelihood of a member alone",
+    **NATS,
+)
 def member_nll() -> Streaming:
     """Mean over members of their own `nll`; never below that of the mixture.
 
@@ -125,21 +204,65 @@ def member_nll() -> Streaming:
     >>> round(float(member_nll(p, jnp.array([0]))), 4)
     0.6931
     """
-    return mean_of(_member_surprise)
+    return mean_of(_member_nll)
 
 
-@streamed
+@metric(
+    "Jensen gap",
+    None,
+    "member NLL minus NLL",
+    "what mixing the members gains in likelihood",
+    **NATS,
+)
 def jensen_gap() -> Streaming:
-    """What mixing gains: `member_nll` less `nll`, at least 0 and 0 for equal members.
+    """What mixing gains: `member_nll` minus `nll`, at least 0 and 0 for equal members.
 
     >>> p = ClassPrediction.from_probs([[[1.0, 0.0]], [[0.25, 0.75]]])
     >>> round(float(jensen_gap(p, jnp.array([0]))), 4)
     0.2231
     """
-    return mean_of(_gap)
+    return mean_of(lambda view: jnp.maximum(_member_nll(view) - _class_nll(view), 0))
 
 
-@streamed
+@metrics(
+    row(
+        "Brier",
+        False,
+        "sum over classes, mean over rows, of the mixture",
+        "squared distance between probabilities and the one-hot label",
+        unit="squared probability",
+        range=(0.0, 2.0),
+        headline=True,
+    ),
+    row(
+        "Brier (mean over classes)",
+        False,
+        "mean over classes and rows, of the mixture",
+        "Brier score divided by the number of classes",
+        name="brier_class_mean",
+        options={"reduce": "class_mean"},
+        unit="squared probability",
+    ),
+    row(
+        "Brier (top label)",
+        False,
+        "squared gap of confidence and correctness, mean over rows",
+        "Brier score of correctness",
+        name="brier_top",
+        options={"reduce": "top"},
+        unit="squared probability",
+    ),
+    row(
+        "Brier (members)",
+        False,
+        "sum over classes, mean over rows and members",
+        "Brier score of a member alone",
+        name="brier_members",
+        options={"of": "members"},
+        unit="squared probability",
+        range=(0.0, 2.0),
+    ),
+)
 def brier(
     *,
     reduce: Literal["sum", "class_mean", "top"] = "sum",
@@ -163,103 +286,39 @@ def brier(
     return mean_of(_BRIER[reduce, of])
 
 
-def _correct(view: ClassView) -> Any:
-    return view.correct
-
-
-@cache
-def _within(k: int):
-    def rank_below(view: ClassView) -> Any:
-        true = view.true_prob[:, None]
-        index = jnp.arange(view.probs.shape[-1])
-        ahead = (view.probs > true) | ((view.probs == true) & (index < view.y[:, None]))
-        return jnp.sum(ahead, axis=-1) < k
-
-    return rank_below
-
-
 def _smallest_log(dtype: Any) -> float:
     return float(np.log(jnp.finfo(dtype).tiny))
 
 
-def _class_surprise(view: ClassView) -> Any:
+def _class_nll(view: ClassView) -> Any:
     return -jnp.maximum(view.log_prob, _smallest_log(view.log_prob.dtype))
 
 
-def _member_surprise(view: ClassView) -> Any:
+def _member_nll(view: ClassView) -> Any:
     each = view.member_log_prob
     return -jnp.mean(jnp.maximum(each, _smallest_log(each.dtype)), axis=0)
 
 
-def _gap(view: ClassView) -> Any:
-    return jnp.maximum(_member_surprise(view) - _class_surprise(view), 0)
-
-
 def _brier_sum(view: ClassView) -> Any:
-    truth = jax.nn.one_hot(view.y, view.probs.shape[-1], dtype=view.probs.dtype)
-    return jnp.sum(jnp.square(view.probs - truth), axis=-1)
-
-
-def _brier_class_mean(view: ClassView) -> Any:
-    return _brier_sum(view) / view.probs.shape[-1]
-
-
-def _brier_top(view: ClassView) -> Any:
-    return jnp.square(view.confidence - view.correct)
+    one_hot = jax.nn.one_hot(view.y, view.probs.shape[-1], dtype=view.probs.dtype)
+    return jnp.sum(jnp.square(view.probs - one_hot), axis=-1)
 
 
 def _brier_members(view: ClassView) -> Any:
     return view.squares - 2 * view.true_prob + 1
 
 
-def _brier_members_class_mean(view: ClassView) -> Any:
-    return _brier_members(view) / view.probs.shape[-1]
-
-
 _BRIER = {
     ("sum", "mixture"): _brier_sum,
-    ("class_mean", "mixture"): _brier_class_mean,
-    ("top", "mixture"): _brier_top,
+    ("class_mean", "mixture"): lambda view: _brier_sum(view) / view.probs.shape[-1],
+    ("top", "mixture"): lambda view: jnp.square(view.confidence - view.correct),
     ("sum", "members"): _brier_members,
-    ("class_mean", "members"): _brier_members_class_mean,
+    ("class_mean", "members"): lambda view: _brier_members(view) / view.probs.shape[-1],
 }
 
 
-@cache
-def _surprise() -> Statistic:
-    def rows(view, weight):
-        if isinstance(view, ClassView):
-            return Weighted(_class_surprise(view), weight)
-        kept = weight > 0
-        each = -0.5 * (
-            jnp.log(2 * jnp.pi * view.variances) + jnp.square(view.y - view.means) / view.variances
-        )
-        joint = jnp.sum(jnp.where(kept, each, 0), axis=-1)
-        mixture = jax.scipy.special.logsumexp(joint, axis=0) - jnp.log(view.means.shape[0])
-        return Weighted(-mixture, jnp.max(weight, axis=-1))
-
-    return Statistic(rows, add_up)
-
-
-@cache
-def _surprise_of_errors() -> Statistic:
-    def rows(view, weight):
-        return Weighted(_class_surprise(view), jnp.where(view.correct, 0, weight))
-
-    return Statistic(rows, add_up)
-
-
-@cache
-def _clipped_rows() -> Statistic:
-    def rows(view, weight):
-        low = view.log_prob < _smallest_log(view.log_prob.dtype)
-        return Weighted(low, jnp.where(weight > 0, 1.0, 0.0).astype(weight.dtype))
-
-    return Statistic(rows, add_up)
-
-
 class _ClassCounts(NamedTuple):
-    right: Any
+    correct: Any
     labelled: Any
     predicted: Any
 
@@ -277,9 +336,9 @@ def _by_class() -> Statistic:
         return _Labelled(view.y, view.label, weight, view.probs.shape[-1])
 
     def total(rows):
-        right = jnp.where(rows.y == rows.label, rows.weight, 0)
+        correct = jnp.where(rows.y == rows.label, rows.weight, 0)
         return _ClassCounts(
-            segment_sum(right, rows.y, rows.classes),
+            segment_sum(correct, rows.y, rows.classes),
             segment_sum(rows.weight, rows.y, rows.classes),
             segment_sum(rows.weight, rows.label, rows.classes),
         )
@@ -290,23 +349,10 @@ def _by_class() -> Statistic:
 def _mean_recall(counts: _ClassCounts) -> Any:
     xp = namespace(counts)
     present = counts.labelled > 0
-    return xp.sum(ratio(counts.right, counts.labelled)) / xp.sum(present)
+    return xp.sum(ratio(counts.correct, counts.labelled)) / xp.sum(present)
 
 
 def _mean_iou(counts: _ClassCounts) -> Any:
     xp = namespace(counts)
-    union = counts.labelled + counts.predicted - counts.right
-    return xp.sum(ratio(counts.right, union)) / xp.sum(union > 0)
-
-
-def _mean(sums: Any) -> Any:
-    return sums.mean
-
-
-def _total(sums: Any) -> Any:
-    return sums.total
-
-
-def _mean_or_nan(sums: Any) -> Any:
-    xp = namespace(sums)
-    return xp.where(sums.weight > 0, ratio(sums.total, sums.weight), xp.nan)
+    union = counts.labelled + counts.predicted - counts.correct
+    return xp.sum(ratio(counts.correct, union)) / xp.sum(union > 0)

@@ -1,8 +1,8 @@
-"""Pictures with a label a pixel, scored by the same metrics as rows."""
+"""Images with a label per pixel, scored by the same metrics as rows."""
 
 import jax
 import numpy as np
-from jaxtyping import Array, Float, Int, Key
+from jaxtyping import Array, Float, Integer, Key
 
 from credax.errors import InputError
 from credax.prediction import ClassPrediction
@@ -10,7 +10,7 @@ from credax.prediction import ClassPrediction
 
 def pixels(
     log_probs: Float[Array, "members batch *space classes"],
-    y: Int[Array, "batch *space"],
+    y: Integer[Array, "..."],
     *,
     ignore_label: int | None = None,
     rate: float = 1.0,
@@ -19,7 +19,7 @@ def pixels(
     """Every pixel as a row, without those to ignore; or a random share ``rate`` of them.
 
     Metrics of the rows are then global: counts and rankings of all pixels together, never means
-    over pictures. Metrics that sort (`aurc`, `auroc_correct`, `smooth_ece`) are commonly given a
+    over images. Metrics that sort (`aurc`, `auroc_correct`, `smooth_ece`) are commonly given a
     share only; the same ``key`` picks the same pixels.
 
     >>> log_probs = np.log(np.full((2, 1, 2, 2, 3), 1 / 3))

@@ -1,38 +1,31 @@
-"""What is gained by answering only where the prediction is confident.
+"""Selective prediction: risk and coverage when only confident rows are answered.
 
 Rows are sorted by falling confidence, ``R(k) = (1/k) Σ_{i≤k} error_i`` is the risk at coverage
 ``k/N``, and rows of equal confidence count as the mean of their tied block. With weights, coverage
 is the share of the weight, and the rows of a tied block share its weight evenly.
 """
 
-from functools import cache, partial
+from functools import partial
 from typing import Any, Literal
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float, Integer
 
 from credax.errors import InputError
 from credax.metrics.curves import (
     area_of_joint_risk,
     area_of_risk,
+    auroc_bound,
     auroc_of,
     coverage_below_risk,
+    deviation_within_blocks,
     oracle_blocks,
     risk_within_coverage,
-    spread_within_blocks,
 )
+from credax.metrics.metric import metric, metrics, row
 from credax.metrics.namespace import namespace
-from credax.metrics.ranking import (
-    SKETCH_BINS,
-    Blocks,
-    Scored,
-    blocks_of,
-    harmonic,
-    sketch_blocks,
-    sketch_sums,
-)
-from credax.metrics.streamed import streamed
+from credax.metrics.ranking import Blocks, Scored, harmonic, ranking
 from credax.metrics.streaming import Statistic, Streaming
 from credax.prediction import ClassPrediction
 
@@ -40,7 +33,7 @@ Rule = Literal["mean", "trapezoid"]
 
 
 def risk_coverage(
-    prediction: ClassPrediction, y: Int[Array, " batch"]
+    prediction: ClassPrediction, y: Integer[Array, " batch"]
 ) -> tuple[Float[Array, " batch"], Float[Array, " batch"]]:
     """Error rate among the ``k`` most confident rows, for every coverage ``k/N``.
 
@@ -58,7 +51,7 @@ def risk_coverage(
 def risk_coverage_of(
     score: Float[Array, " batch"], error: Array
 ) -> tuple[Float[Array, " batch"], Float[Array, " batch"]]:
-    """`risk_coverage` for any score (larger is surer) and any error a row."""
+    """`risk_coverage` for any score (larger is more confident) and any error per row."""
     rows = score.shape[0]
     order = jnp.argsort(-score)
     score, error = score[order], error[order].astype(score.dtype)
@@ -70,7 +63,22 @@ def risk_coverage_of(
     return answered / rows, jnp.cumsum(mean[block]) / answered
 
 
-@streamed
+@metrics(
+    row(
+        "AURC",
+        False,
+        "by confidence, ties averaged, mean over coverages",
+        "mean error rate over all coverages when the least confident rows are left out",
+    ),
+    row(
+        "AURC (trapezoids)",
+        False,
+        "by confidence, ties averaged, trapezoids over coverage 1/N to 1",
+        "area under the risk-coverage curve as torch-uncertainty takes it",
+        name="aurc_trapezoid",
+        options={"rule": "trapezoid"},
+    ),
+)
 def aurc(*, rule: Rule = "mean", sketch: bool = False) -> Streaming:
     """Area under the risk-coverage curve, ``(1/N) Σ_k R(k)``.
 
@@ -85,9 +93,14 @@ def aurc(*, rule: Rule = "mean", sketch: bool = False) -> Streaming:
     return _curve(partial(area_of_risk, rule=check_rule(rule)), sketch, _risk_bound)
 
 
-@streamed
+@metric(
+    "E-AURC",
+    False,
+    "by confidence, ties averaged, minus that of a perfect ranking",
+    "what the order of confidences costs",
+)
 def e_aurc(*, rule: Rule = "mean", sketch: bool = False) -> Streaming:
-    """Excess area under the risk-coverage curve: `aurc` less that of an order without mistakes.
+    """Excess area under the risk-coverage curve: `aurc` minus that of a perfect ranking.
 
     >>> p = ClassPrediction.from_probs([[[0.9, 0.1], [0.8, 0.2]]])
     >>> float(e_aurc(p, jnp.array([1, 0])))
@@ -101,7 +114,22 @@ def e_aurc(*, rule: Rule = "mean", sketch: bool = False) -> Streaming:
     return _curve(excess, sketch, _risk_bound)
 
 
-@streamed
+@metrics(
+    row(
+        "AUGRC",
+        False,
+        "by confidence, ties averaged, mean over coverages",
+        "mean probability of answering and being wrong over all coverages",
+    ),
+    row(
+        "AUGRC (trapezoids)",
+        False,
+        "by confidence, ties averaged, trapezoids over coverage 1/N to 1",
+        "AUGRC as torch-uncertainty takes it",
+        name="augrc_trapezoid",
+        options={"rule": "trapezoid"},
+    ),
+)
 def augrc(*, rule: Rule = "mean", sketch: bool = False) -> Streaming:
     """Area under the generalised risk-coverage curve, ``(1/N) Σ_k R(k) k/N``.
 
@@ -115,7 +143,13 @@ def augrc(*, rule: Rule = "mean", sketch: bool = False) -> Streaming:
     return _curve(partial(area_of_joint_risk, rule=check_rule(rule)), sketch, _joint_risk_bound)
 
 
-@streamed
+@metric(
+    "Coverage at 5 % risk",
+    True,
+    "by confidence, ties averaged, largest coverage; NaN where there is none",
+    "share of rows that can be answered with an error rate of 5 %",
+    name="coverage_at_5_risk",
+)
 def coverage_at_risk(*, risk: float = 0.05) -> Streaming:
     """Largest coverage ``k/N`` with ``R(k) <= risk``; NaN where no coverage has so small a risk.
 
@@ -130,7 +164,13 @@ def coverage_at_risk(*, risk: float = 0.05) -> Streaming:
     return _curve(partial(coverage_below_risk, risk=risk), undefined=sentence)
 
 
-@streamed
+@metric(
+    "Risk at 80 % coverage",
+    False,
+    "by confidence, ties averaged",
+    "error rate of the most confident 80 % of rows",
+    name="risk_at_80_coverage",
+)
 def risk_at_coverage(*, coverage: float = 0.8) -> Streaming:
     """Error rate of the ``⌈coverage · N⌉`` most confident rows.
 
@@ -142,38 +182,33 @@ def risk_at_coverage(*, coverage: float = 0.8) -> Streaming:
     return _curve(partial(risk_within_coverage, coverage=coverage))
 
 
-@streamed
+@metric(
+    "AUROC of correctness",
+    True,
+    "of the confidence, ties half; NaN where all rows are correct or all wrong",
+    "probability that a correct row is more confident than an incorrect one",
+)
 def auroc_correct(*, sketch: bool = False) -> Streaming:
-    """Probability that a right row is more confident than a wrong one, ties counting half.
+    """Probability that a correct row is more confident than an incorrect one, ties counting half.
 
-    NaN where all rows are right or all are wrong: there is nothing to tell apart then.
+    NaN where all rows are correct or all are incorrect.
 
     >>> p = ClassPrediction.from_probs([[[0.9, 0.1], [0.8, 0.2], [0.7, 0.3]]])
     >>> float(auroc_correct(p, jnp.array([0, 1, 0])))
     0.5
     """
 
-    def conclude(blocks):
-        return 1 - auroc_of(blocks)
-
-    sentence = "all rows are right or all are wrong, so there is nothing to tell apart"
-    return _curve(conclude, sketch, _auroc_bound, sentence)
+    sentence = "all predictions are correct or all are wrong, so there is nothing to detect"
+    return _curve(lambda blocks: 1 - auroc_of(blocks), sketch, auroc_bound, sentence)
 
 
-@cache
 def confidence_ranking(sketch: bool = False) -> Statistic:
     """Confidence and error of every row, sorted once; or of 65536 bins."""
+    return ranking(_confidence_rows, (0.0, 1.0) if sketch else None)
 
-    def rows(view, weight):
-        return Scored(view.confidence, ~view.correct, weight)
 
-    if not sketch:
-        return Statistic(rows, None, blocks_of)
-
-    def total(rows):
-        return sketch_sums(rows, SKETCH_BINS, 0.0, 1.0)
-
-    return Statistic(rows, total, sketch_blocks)
+def _confidence_rows(view: Any, weight: Any) -> Scored:
+    return Scored(view.confidence, ~view.correct, weight)
 
 
 def _curve(
@@ -199,15 +234,9 @@ def _risk_bound(blocks: Blocks) -> Any:
     xp = namespace(blocks)
     start = blocks.before[0]
     steps = harmonic(start, blocks.count)
-    return xp.sum(spread_within_blocks(blocks) * steps) / xp.sum(blocks.weight)
+    return xp.sum(deviation_within_blocks(blocks) * steps) / xp.sum(blocks.weight)
 
 
 def _joint_risk_bound(blocks: Blocks) -> Any:
     xp = namespace(blocks)
-    return xp.sum(spread_within_blocks(blocks) * blocks.weight) / xp.sum(blocks.weight) ** 2
-
-
-def _auroc_bound(blocks: Blocks) -> Any:
-    xp = namespace(blocks)
-    wrong, right = xp.sum(blocks.hit), xp.sum(blocks.weight - blocks.hit)
-    return xp.sum(blocks.hit * (blocks.weight - blocks.hit)) / (2 * wrong * right)
+    return xp.sum(deviation_within_blocks(blocks) * blocks.weight) / xp.sum(blocks.weight) ** 2

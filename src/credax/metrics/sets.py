@@ -1,4 +1,4 @@
-"""Prediction sets: do they hold the label as often as promised, and how small are they.
+"""Prediction sets: coverage and size.
 
 ``prediction`` is ``[batch, classes]`` booleans, True for the classes in a row's set; ``y`` are the
 labels. Intervals of numbers are scored by `coverage`, `width` and `interval_score`, which take a
@@ -9,24 +9,49 @@ from functools import cache, partial
 from typing import Any, Literal, NamedTuple
 
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Bool, Float, Integer
 
 from credax.errors import InputError
-from credax.metrics.means import mean_of
+from credax.metrics.metric import POSITIVE, metric, metrics, row
 from credax.metrics.namespace import namespace, ratio, segment_sum
-from credax.metrics.streamed import streamed
-from credax.metrics.streaming import Statistic, Streaming
+from credax.metrics.streaming import Statistic, Streaming, mean_of
 from credax.metrics.view import Pair
 
 STRATUM = 50
+_row = partial(row, task="sets")
+_metric = partial(metric, task="sets")
 
 
-@streamed
+@metrics(
+    _row(
+        "Set coverage",
+        None,
+        "over rows; the target is the level that the sets were made for",
+        "share of sets that hold the label",
+        headline=True,
+    ),
+    _row(
+        "Set coverage (classes)",
+        None,
+        "mean over the classes present",
+        "share of sets that hold the label, every class counting the same",
+        name="set_coverage_macro",
+        options={"average": "macro"},
+    ),
+    _row(
+        "Set coverage (worst class)",
+        True,
+        "least over the classes present",
+        "share of sets that hold the label in the class where it is lowest",
+        name="set_coverage_worst",
+        options={"average": "worst"},
+    ),
+)
 def set_coverage(*, average: Literal["micro", "macro", "worst"] = "micro") -> Streaming:
-    """Share of rows whose set holds the label; right when equal to the level it was made for.
+    """Share of rows whose set holds the label; ideally equal to the level it was made for.
 
     ``average="macro"`` is the mean over the classes present of their own coverage, and ``"worst"``
-    the least of them.
+    the smallest of them.
 
     >>> sets = jnp.array([[True, False], [True, True], [True, False], [True, False]])
     >>> y = jnp.array([0, 1, 1, 0])
@@ -39,7 +64,7 @@ def set_coverage(*, average: Literal["micro", "macro", "worst"] = "micro") -> St
 
 
 def coverage_by_class(
-    sets: Bool[Array, "batch classes"], y: Int[Array, " batch"]
+    sets: Bool[Array, "batch classes"], y: Integer[Array, " batch"]
 ) -> Float[Array, " classes"]:
     """`set_coverage` of each class; NaN for classes without rows.
 
@@ -51,7 +76,15 @@ def coverage_by_class(
     return jnp.where(counts.weight > 0, ratio(counts.covered, counts.weight), jnp.nan)
 
 
-@streamed
+@_metric(
+    "Set size",
+    False,
+    "mean over rows",
+    "number of classes in a set",
+    unit="classes",
+    range=POSITIVE,
+    headline=True,
+)
 def set_size() -> Streaming:
     """Mean number of classes in a set.
 
@@ -61,27 +94,32 @@ def set_size() -> Streaming:
     return mean_of(_size)
 
 
-@streamed
+@_metric("Singletons", True, "over rows", "share of sets with one class")
 def singleton_share() -> Streaming:
-    """Share of sets with exactly one class: rows that are answered without doubt.
+    """Share of sets with exactly one class: rows with a single answer.
 
     >>> float(singleton_share(jnp.array([[True, False], [True, True]]), jnp.array([0, 1])))
     0.5
     """
-    return mean_of(_is_single)
+    return mean_of(lambda view: _size(view) == 1)
 
 
-@streamed
+@_metric("Empty sets", False, "over rows", "share of empty sets")
 def empty_share() -> Streaming:
     """Share of sets without any class.
 
     >>> float(empty_share(jnp.array([[True, False], [False, False]]), jnp.array([0, 1])))
     0.5
     """
-    return mean_of(_is_empty)
+    return mean_of(lambda view: _size(view) == 0)
 
 
-@streamed
+@_metric(
+    "Coverage (worst size)",
+    True,
+    f"least over set sizes with at least {STRATUM} rows; NaN where there is none",
+    "share of sets that hold the label among sets of the worst size",
+)
 def size_stratified_coverage(*, minimum: int = STRATUM) -> Streaming:
     """Least `set_coverage` among sets of equal size; sizes with fewer rows than ``minimum`` are
     left out, and NaN where none is left.
@@ -96,14 +134,6 @@ def size_stratified_coverage(*, minimum: int = STRATUM) -> Streaming:
 
 def _size(view: Pair) -> Any:
     return jnp.sum(view.given, axis=-1)
-
-
-def _is_single(view: Pair) -> Any:
-    return _size(view) == 1
-
-
-def _is_empty(view: Pair) -> Any:
-    return _size(view) == 0
 
 
 class _Counts(NamedTuple):

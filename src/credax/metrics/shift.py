@@ -6,12 +6,14 @@ gives the lower calibration error, because gaps of opposite sign meet in one bin
 """
 
 from collections.abc import Mapping
+from functools import partial
 from statistics import fmean
 from typing import Any
 
 import numpy as np
 
 from credax.errors import InputError
+from credax.metrics.metric import POSITIVE, REAL, Metric
 from credax.metrics.streaming import Collection, State
 from credax.prediction import Prediction
 
@@ -34,7 +36,7 @@ def shift_values(
 def shift_cells(
     collection: Collection, predictions: Mapping[Cell, Any], y: Any
 ) -> dict[Cell, dict[str, float]]:
-    """The metrics of every cell: a line a type against severity is made of these."""
+    """The metrics of every cell: a line per type against severity is made of these."""
     states = cell_states(collection, predictions, y)
     return {cell: collection.finish(state) for cell, state in states.items()}
 
@@ -119,3 +121,22 @@ def mean_corruption_error(
         theirs = sum(baseline[cell] - offset[1] for cell in cells if cell[0] == kind)
         ratios.append(ours / theirs if theirs else np.nan)
     return float(np.mean(ratios))
+
+
+METRICS = tuple(
+    Metric(
+        name,
+        label,
+        partial(mean_corruption_error, relative=relative),
+        "shift",
+        False,
+        "share of the baseline's",
+        REAL if relative else POSITIVE,
+        "sum over severities, mean over types, over the baseline's",
+        words,
+    )
+    for name, label, relative, words in (
+        ("mean_corruption_error", "mCE", False, "error rate under shift"),
+        ("relative_mean_corruption_error", "Relative mCE", True, "error rate that shift adds"),
+    )
+)

@@ -8,8 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from credax.errors import InputError
+from credax.metrics.metric import metrics, row
 from credax.metrics.namespace import bisect, namespace
-from credax.metrics.streamed import streamed
 from credax.metrics.streaming import Statistic, Streaming
 from credax.prediction import ClassPrediction
 
@@ -44,15 +44,30 @@ class SmoothReliability(NamedTuple):
     width: Any
 
 
-@streamed
+@metrics(
+    row(
+        "Smooth ECE",
+        False,
+        "top label, Gaussian kernel mirrored at 0 and 1, width equal to the value",
+        "gap between confidence and accuracy without bins",
+    ),
+    row(
+        "Smooth ECE (logit)",
+        False,
+        "top label, Gaussian kernel of four times the value in logit space",
+        "gap between confidence and accuracy without bins, finer near 0 and 1",
+        name="smooth_ece_logit",
+        options={"kernel": "logit"},
+    ),
+)
 def smooth_ece(*, kernel: Kernel = "reflected", width: float | None = None) -> Streaming:
     """Smooth calibration error, ``(1/N) ∫ |Σ_i K_σ(c_i, t) (c_i - correct_i)| dt``.
 
     ``σ`` is where the error equals ``σ`` itself, or the given ``width``. ``kernel="reflected"`` is
     the Gaussian mirrored at 0 and 1; ``"logit"`` a Gaussian of standard deviation ``4σ`` in
-    ``log t/(1-t)``, confidences clipped to [0.001, 0.999] there. Rows are spread over a grid of
-    4096 cells so that their first three moments stay: the error is below 1e-5 for ``σ`` above 0.01,
-    and below 1e-3 always. relplot stops its search after ten halvings (0.001 of ``σ``).
+    ``log t/(1-t)``, confidences clipped to [0.001, 0.999] there. Rows are distributed over a grid
+    of 4096 cells so that their first three moments stay: the error is below 1e-5 for ``σ`` above
+    0.01, and below 1e-3 always. relplot stops its search after ten halvings (0.001 of ``σ``).
     Reference: J. Błasiok and P. Nakkiran, Smooth ECE, ICLR 2024.
 
     >>> p = ClassPrediction.from_probs([[[0.8, 0.2]] * 10])
@@ -97,9 +112,9 @@ def smooth_reliability(
     if kernel == "logit":
         slope = np.clip(at * (1 - at), _LOGIT_CLIP, None)
         rows, density = rows * _LOGIT_SCALE, density / slope
-    spread = np.clip(curve * (1 - curve), 0, None) / np.maximum(rows, 1)
+    variance = np.clip(curve * (1 - curve), 0, None) / np.maximum(rows, 1)
     density = density / max(float(grid.weight.sum()), 1e-300)
-    return SmoothReliability(at, curve, density, np.sqrt(spread), np.asarray(width))
+    return SmoothReliability(at, curve, density, np.sqrt(variance), np.asarray(width))
 
 
 class _Residual(NamedTuple):
@@ -119,8 +134,8 @@ def _grid(kernel: Kernel) -> Statistic:
         weight = jnp.where(kept, rows.weight, 0)
         residual = jnp.where(kept, weight * (rows.confidence - rows.correct), 0)
         values = jnp.stack([weight, residual], axis=-1)
-        spread = (shares[..., None] * values).reshape(-1, 2)
-        sums = jax.ops.segment_sum(spread, index.reshape(-1), CELLS + 1)
+        parts = (shares[..., None] * values).reshape(-1, 2)
+        sums = jax.ops.segment_sum(parts, index.reshape(-1), CELLS + 1)
         return Grid(sums[:, 0], sums[:, 1])
 
     return Statistic(rows, total)

@@ -1,14 +1,14 @@
 """Metrics from batches: sums on the device, totals in float64 on the host, the same number.
 
-A metric is two steps. Its `Statistic` says what is kept of the rows: sums of fixed size, or, where
-rows must be sorted, one or two numbers a row. ``conclude`` makes the value of it. Metrics with the
-same statistic share it, so a `Collection` reads every batch once.
+A metric has two steps. Its `Statistic` says what is kept of the rows: sums of fixed size, or, where
+rows must be sorted, one or two numbers per row. ``conclude`` computes the value from it. Metrics
+with the same statistic share it, so a `Collection` reads every batch once.
 """
 
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from typing import Any, NamedTuple
 
 import jax
@@ -17,8 +17,9 @@ import numpy as np
 from jax.core import Tracer
 
 from credax.errors import InputError
-from credax.metrics.checks import Facts, check_shapes, facts_of, refuse
-from credax.metrics.weights import weighted_view
+from credax.metrics.checks import Facts, check_shapes, facts_of, raise_if_invalid
+from credax.metrics.namespace import namespace
+from credax.metrics.view import weighted_view
 
 
 def _as_it_is(state: Any) -> Any:
@@ -40,7 +41,7 @@ class Statistic:
     ``rows(view, weight)`` gives arrays with the batch as leading axis; ``total(rows)`` adds them
     up, and None keeps them as they are (a *gather*; the arrays then include ``weight``).
     ``prepare`` is work that all metrics of the statistic share before they conclude, such as a
-    sort; ``merge`` joins the sums of two batches where adding them is not right.
+    sort; ``merge`` joins the sums of two batches where they cannot be added.
     """
 
     rows: Callable[[Any, Any], Any]
@@ -67,7 +68,7 @@ class Streaming:
 
     Calling it scores a whole prediction at once, inside a compiled program if need be.
     ``bound(prepared)``, where there is one, says how far a sketch may be from the exact value.
-    ``undefined`` is the sentence for a value of NaN, which is a warning, or with ``refuses`` an
+    ``undefined`` is the sentence for a value of NaN, which is a warning, or with ``raises`` an
     error (inside a compiled program neither can be raised, and NaN is what comes out).
     """
 
@@ -75,14 +76,14 @@ class Streaming:
     conclude: Callable[[Any], Any]
     bound: Callable[[Any], Any] | None = None
     undefined: str = "the metric is not defined for this data"
-    refuses: bool = False
+    raises: bool = False
 
     def __call__(self, prediction: Any, y: Any = None, *, mask: Any = None, weight: Any = None):
         """The metric of one prediction, a scalar array."""
         return Collection({"": self})(prediction, y, mask=mask, weight=weight)[""]
 
     def init(self) -> State:
-        """Nothing seen."""
+        """The state before the first batch."""
         return State(0, ())
 
     def update(self, state: State, prediction: Any, y: Any = None, **options: Any) -> State:
@@ -96,18 +97,18 @@ class Streaming:
     def finish(self, state: State) -> float:
         """The metric of all batches, computed in float64."""
         value = Collection({"": self}).finish(state)[""]
-        self.tell(value)
+        self.warn_if_undefined(value)
         return value
 
     def error_bound(self, state: State) -> float:
         """How far `finish` may be from the exact value; 0 where the form is exact."""
         return Collection({"": self}).error_bounds(state)[""]
 
-    def tell(self, value: Any) -> None:
-        """Warn of a value that is NaN, or refuse it."""
+    def warn_if_undefined(self, value: Any) -> None:
+        """Warn of a value that is NaN, or raise."""
         if not np.isnan(value):
             return
-        if self.refuses:
+        if self.raises:
             raise InputError(self.undefined)
         warnings.warn(self.undefined, UndefinedMetric, stacklevel=5)
 
@@ -143,7 +144,7 @@ class Collection:
             raise InputError("mask and weight keep no row; keep at least one")
         values = self.finish(state)
         for name, stream in self.streams.items():
-            stream.tell(values[name])
+            stream.warn_if_undefined(values[name])
         return {name: jnp.asarray(value) for name, value in values.items()}
 
     @property
@@ -152,7 +153,7 @@ class Collection:
         return tuple(dict.fromkeys(stream.statistic for stream in self.streams.values()))
 
     def init(self) -> State:
-        """Nothing seen."""
+        """The state before the first batch."""
         return State(0, ())
 
     def update(
@@ -162,7 +163,7 @@ class Collection:
         y, mask, weight = _array(y), _array(mask), _array(weight)
         check_shapes(prediction, y)
         facts, chunks = _chunks(self.statistics, prediction, y, mask, weight)
-        refuse(facts)
+        raise_if_invalid(facts)
         pairs = zip(self.statistics, chunks, strict=True)
         new = State(int(facts.entries), tuple(_host(s, chunk) for s, chunk in pairs))
         return self.merge(state, new)
@@ -241,3 +242,64 @@ def _joined(chunks: tuple[Any, ...]) -> Any:
         return joined.astype(np.float64) if joined.dtype.kind == "f" else joined
 
     return jax.tree.map(join, *chunks)
+
+
+class Weighted(NamedTuple):
+    """Values of the entries, ``[batch, ...]``, and their weights."""
+
+    value: Any
+    weight: Any
+
+
+class Sums(NamedTuple):
+    """``Σ w value`` and ``Σ w``."""
+
+    total: Any
+    weight: Any
+
+    @property
+    def mean(self) -> Any:
+        """``total / weight``."""
+        return self.total / self.weight
+
+
+def weighted_sum(value: Any, weight: Any) -> Any:
+    """``Σ w value`` over the axes of the weights; what a dropped entry holds does not matter."""
+    wide = weight.reshape(weight.shape + (1,) * (value.ndim - weight.ndim))
+    return jnp.sum(jnp.where(wide > 0, wide * value, 0), axis=tuple(range(weight.ndim)))
+
+
+def add_up(rows: Weighted) -> Sums:
+    """The sums of weighted values."""
+    return Sums(weighted_sum(rows.value, rows.weight), jnp.sum(rows.weight))
+
+
+@cache
+def sums_of(value: Callable[[Any], Any]) -> Statistic:
+    """The statistic ``Σ w value(view)``, ``Σ w``.
+
+    A value with fewer axes than the weights is one of whole rows: a row weighs as much as the
+    heaviest of its kept targets.
+    """
+
+    def rows(view, weight):
+        each = jnp.asarray(value(view), weight.dtype)
+        if each.ndim < weight.ndim:
+            weight = jnp.max(weight, axis=tuple(range(each.ndim, weight.ndim)))
+        return Weighted(each, weight)
+
+    return Statistic(rows, add_up)
+
+
+def mean_of(value: Callable[[Any], Any]) -> Streaming:
+    """The metric ``Σ w value(view) / Σ w``."""
+    return Streaming(sums_of(value), _mean)
+
+
+def root_mean_of(value: Callable[[Any], Any]) -> Streaming:
+    """The metric ``√(Σ w value(view) / Σ w)``."""
+    return Streaming(sums_of(value), lambda sums: namespace(sums).sqrt(sums.mean))
+
+
+def _mean(sums: Sums) -> Any:
+    return sums.mean

@@ -1,4 +1,4 @@
-"""What the metrics of one batch have in common, each quantity computed once a program."""
+"""Quantities that the metrics of one batch share, each computed once per program."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 from jax.scipy.special import logsumexp, ndtr, xlogy
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Bool, Float, Int, Integer
 
 from credax.errors import InputError
 from credax.prediction import ClassPrediction, GaussianPrediction
@@ -46,7 +46,7 @@ class ClassView:
         return jnp.asarray(self.prediction.log_probs)
 
     @cached_property
-    def y(self) -> Int[Array, " batch"]:
+    def y(self) -> Integer[Array, " batch"]:
         """The labels; asking for them where none were given is an error."""
         if self.labels is None:
             raise InputError("y is None; this metric compares the prediction with labels: give y")
@@ -203,7 +203,7 @@ class GaussianView:
 
     @property
     def error(self) -> Float[Array, "batch targets"]:
-        """Target less mean."""
+        """Target minus mean."""
         return self.y - self.mean
 
     @cached_property
@@ -216,7 +216,7 @@ class GaussianView:
         return {}
 
     def quantile(self, level: float) -> Float[Array, "batch targets"]:
-        """Quantile of the mixture, searched for once a level."""
+        """Quantile of the mixture, searched for once per level."""
         if level not in self._quantiles:
             found = self.prediction.quantile(level).reshape(self.means.shape[1:])
             self._quantiles[level] = found
@@ -230,3 +230,46 @@ def view_of(prediction: Any, y: Any) -> Any:
     if isinstance(prediction, GaussianPrediction):
         return GaussianView(prediction, y)
     return Pair(jax.tree.map(jnp.asarray, prediction), jnp.asarray(y))
+
+
+def entry_weights(prediction: Any, y: Any, mask: Any, weight: Any) -> Float[Array, " ..."]:
+    """Weights of the entries that are scored; 0 where ``mask`` is False.
+
+    The shape is ``[batch]``, and ``[batch, targets]`` for regression, where a mask or weight of
+    shape ``[batch]`` holds for all targets of a row.
+    """
+    shape, dtype = _entries(prediction, y)
+    out = jnp.ones(shape, dtype)
+    for name, given in (("mask", mask), ("weight", weight)):
+        if given is None:
+            continue
+        given = jnp.asarray(given)
+        if name == "mask" and given.dtype != bool:
+            raise InputError(
+                f"mask has type {given.dtype}; give booleans that are True where a row counts, "
+                "or pass numbers as weight"
+            )
+        if given.shape != shape and given.shape != shape[:1]:
+            raise InputError(f"{name} has shape {given.shape}; this prediction needs {shape}")
+        out = out * given.astype(dtype).reshape(given.shape + (1,) * (len(shape) - given.ndim))
+    return out
+
+
+def weighted_view(prediction: Any, y: Any, mask: Any, weight: Any) -> tuple[Any, Any]:
+    """The view that metrics read, and the weights of its entries."""
+    weight = entry_weights(prediction, y, mask, weight)
+    if y is not None:
+        # What a dropped row says about the truth may be anything: a label to ignore, or NaN.
+        y = jnp.asarray(y)
+        if y.size != weight.size:
+            raise InputError(f"y has shape {y.shape}; this prediction needs {weight.shape}")
+        y = jnp.where(weight.reshape(y.shape) > 0, y, jnp.zeros_like(y))
+    return view_of(prediction, y), weight
+
+
+def _entries(prediction: Any, y: Any) -> tuple[tuple[int, ...], Any]:
+    if isinstance(prediction, ClassPrediction):
+        return prediction.log_probs.shape[1:2], prediction.log_probs.dtype
+    if isinstance(prediction, GaussianPrediction):
+        return prediction.means.shape[1:], prediction.means.dtype
+    return jnp.shape(y), jnp.result_type(float)

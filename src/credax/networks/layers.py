@@ -12,7 +12,7 @@ from credax.errors import InputError, unknown
 from credax.network import Variables
 from credax.networks import initialisers
 from credax.networks.initialisers import float_dtype
-from credax.phases import dropping
+from credax.train_mode import use_dropout
 
 Parameterisation = Literal["standard", "ntk"]
 
@@ -29,6 +29,16 @@ ACTIVATIONS: dict[str, Callable[[jax.Array], jax.Array]] = {
     "sin": jnp.sin,
     "identity": lambda x: x,
 }
+
+
+class Parameterless:
+    """A layer without variables."""
+
+    kind: ClassVar[str] = ""
+
+    def init(self, key, x) -> Variables:
+        """No variables."""
+        return Variables({}, {})
 
 
 @jax.tree_util.register_static
@@ -85,14 +95,8 @@ class Dense:
 
 @jax.tree_util.register_static
 @dataclass(frozen=True)
-class Flatten:
+class Flatten(Parameterless):
     """Every axis but the batch into one."""
-
-    kind: ClassVar[str] = ""
-
-    def init(self, key, x) -> Variables:
-        """Nothing."""
-        return Variables({}, {})
 
     def apply(self, variables, x, *, key=None, train=False):
         """``[batch, ...]`` to ``[batch, features]``."""
@@ -101,19 +105,14 @@ class Flatten:
 
 @jax.tree_util.register_static
 @dataclass(frozen=True)
-class Activation:
+class Activation(Parameterless):
     """A named function of each number: relu, tanh, gelu, silu, ... (``ACTIVATIONS``)."""
 
     name: str = "relu"
-    kind: ClassVar[str] = ""
 
     def __post_init__(self):
         if self.name not in ACTIVATIONS:
             raise unknown("activation", self.name, ACTIVATIONS)
-
-    def init(self, key, x) -> Variables:
-        """Nothing."""
-        return Variables({}, {})
 
     def apply(self, variables, x, *, key=None, train=False):
         """The function of each number."""
@@ -122,7 +121,7 @@ class Activation:
 
 @jax.tree_util.register_static
 @dataclass(frozen=True)
-class Dropout:
+class Dropout(Parameterless):
     """In training, each number is dropped with probability ``rate`` and the rest scaled up.
 
     ``y = x m / (1 - rate)`` with ``m ~ Bernoulli(1 - rate)``, so that the mean stays
@@ -130,19 +129,14 @@ class Dropout:
     """
 
     rate: float
-    kind: ClassVar[str] = ""
 
     def __post_init__(self):
         if not 0 <= self.rate < 1:
             raise InputError(f"rate is {self.rate}; give a dropout probability in [0, 1)")
 
-    def init(self, key, x) -> Variables:
-        """Nothing."""
-        return Variables({}, {})
-
     def apply(self, variables, x, *, key=None, train=False):
         """The thinned ``x`` in training; needs ``key`` there."""
-        if not dropping(train) or self.rate == 0:
+        if not use_dropout(train) or self.rate == 0:
             return x, variables.state
         if key is None:
             raise InputError("key is None; dropout in training needs a key, so pass key=")

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from credax.errors import InputError
 from credax.network import Variables
 from credax.networks.initialisers import float_dtype
-from credax.phases import normalising
+from credax.train_mode import use_batch_statistics
 
 
 @jax.tree_util.register_static
@@ -42,7 +42,7 @@ class BatchNorm:
     def apply(self, variables, x, *, key=None, train=False):
         """The normalised batch and, in training, the moved averages."""
         params, state = variables
-        if not normalising(train):
+        if not use_batch_statistics(train):
             return self._standardise(params, x, state["mean"], state["variance"]), state
         outputs, mean, variance = _batch_normalised(x, params["scale"], params["shift"], self.eps)
         weight = self.decay * state["weight"] + (1 - self.decay)

@@ -2,14 +2,14 @@
 
 from dataclasses import dataclass
 from functools import reduce
-from typing import ClassVar, Literal
+from typing import Literal
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from credax.network import Variables
+from credax.networks.layers import Parameterless
 from credax.networks.once import computed_once
 
 Padding = Literal["SAME", "VALID"]
@@ -51,26 +51,21 @@ def _windows(x, size: int):
 
 @jax.tree_util.register_static
 @dataclass(frozen=True)
-class MaxPool:
+class MaxPool(Parameterless):
     """The largest number of each ``window x window`` square, channel by channel.
 
     Where several are equally large the first takes the gradient.
 
-    >>> MaxPool(2).apply(Variables({}, {}), jnp.arange(4.0).reshape(1, 2, 2, 1))[0].item()
+    >>> MaxPool(2).apply(MaxPool(2).init(None, None), jnp.arange(4.0).reshape(1, 2, 2, 1))[0].item()
     3.0
     """
 
     window: int = 2
     stride: int | None = None
     padding: Padding = "VALID"
-    kind: ClassVar[str] = ""
-
-    def init(self, key, x) -> Variables:
-        """Nothing."""
-        return Variables({}, {})
 
     def apply(self, variables, x, *, key=None, train=False):
-        """``[batch, height, width, channels]`` to one number a window."""
+        """``[batch, height, width, channels]`` to one number per window."""
         stride = self.stride or self.window
         if stride == self.window and self.padding == "VALID":
             return _window_max(_windows(x, self.window)), variables.state
@@ -81,24 +76,19 @@ class MaxPool:
 
 @jax.tree_util.register_static
 @dataclass(frozen=True)
-class AvgPool:
+class AvgPool(Parameterless):
     """The mean of each ``window x window`` square; padding is left out of the mean.
 
-    >>> AvgPool(2).apply(Variables({}, {}), jnp.arange(4.0).reshape(1, 2, 2, 1))[0].item()
+    >>> AvgPool(2).apply(AvgPool(2).init(None, None), jnp.arange(4.0).reshape(1, 2, 2, 1))[0].item()
     1.5
     """
 
     window: int = 2
     stride: int | None = None
     padding: Padding = "VALID"
-    kind: ClassVar[str] = ""
-
-    def init(self, key, x) -> Variables:
-        """Nothing."""
-        return Variables({}, {})
 
     def apply(self, variables, x, *, key=None, train=False):
-        """``[batch, height, width, channels]`` to one number a window."""
+        """``[batch, height, width, channels]`` to one number per window."""
         stride = self.stride or self.window
         if stride == self.window and self.padding == "VALID":
             return _windows(x, self.window).mean((2, 4)), variables.state
@@ -112,14 +102,8 @@ class AvgPool:
 
 @jax.tree_util.register_static
 @dataclass(frozen=True)
-class GlobalAveragePool:
+class GlobalAveragePool(Parameterless):
     """The mean over all positions, ``[batch, ..., channels]`` to ``[batch, channels]``."""
-
-    kind: ClassVar[str] = ""
-
-    def init(self, key, x) -> Variables:
-        """Nothing."""
-        return Variables({}, {})
 
     def apply(self, variables, x, *, key=None, train=False):
         """The mean of each channel."""

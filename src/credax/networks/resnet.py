@@ -18,7 +18,7 @@ import jax.numpy as jnp
 from credax.errors import InputError, unknown
 from credax.network import Network, Variables
 from credax.networks.convolution import Conv, Padding
-from credax.networks.layers import Activation, Dense, Dropout
+from credax.networks.layers import Activation, Dense, Dropout, Parameterless
 from credax.networks.normalisation import BatchNorm, FilterResponseNorm, GroupNorm
 from credax.networks.pooling import GlobalAveragePool
 from credax.networks.sequential import Residual, Sequential
@@ -32,7 +32,7 @@ NORMS: dict[str, Callable[[], Network]] = {
 
 @jax.tree_util.register_static
 @dataclass(frozen=True)
-class PaddedShortcut:
+class PaddedShortcut(Parameterless):
     """Every ``stride``-th position, with zero channels on both sides up to ``features``.
 
     The parameter-free shortcut of the CIFAR networks of He et al. 2016 (option A).
@@ -40,11 +40,6 @@ class PaddedShortcut:
 
     features: int
     stride: int
-    kind: ClassVar[str] = ""
-
-    def init(self, key, x) -> Variables:
-        """Nothing."""
-        return Variables({}, {})
 
     def apply(self, variables, x, *, key=None, train=False):
         """``[batch, height, width, channels]`` to fewer positions and more channels."""
@@ -152,7 +147,7 @@ class ResNet:
         if len(self.widths) != len(self.blocks):
             raise InputError(
                 f"widths has {len(self.widths)} stages and blocks {len(self.blocks)}; "
-                "give both one number a stage"
+                "give both one number per stage"
             )
         if self.dropout and self.block != "preactivated":
             raise InputError(

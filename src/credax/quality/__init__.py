@@ -5,7 +5,7 @@ Names are loaded when first used.
 
 from typing import TYPE_CHECKING
 
-from credax.lazy import lazy_names
+from credax.lazy import lazy_package
 
 if TYPE_CHECKING:
     from credax.quality.blocks import ArrayBlocks as ArrayBlocks
@@ -40,57 +40,15 @@ if TYPE_CHECKING:
     from credax.quality.pairs import Association as Association
     from credax.quality.pairs import PairMatrix as PairMatrix
     from credax.quality.pairs import association as association
+    from credax.quality.pairs import pairwise_kernel_alignment as pairwise_kernel_alignment
+    from credax.quality.pairs import pairwise_weight_cosine as pairwise_weight_cosine
+    from credax.quality.pairs import pairwise_weight_distance as pairwise_weight_distance
     from credax.quality.reference import against_reference as against_reference
+    from credax.quality.reference import (
+        discrepancy_without_symmetries as discrepancy_without_symmetries,
+    )
     from credax.quality.resampling import Bootstrap as Bootstrap
     from credax.quality.resampling import EqualSizes as EqualSizes
     from credax.quality.stationary import stationary_covariance as stationary_covariance
-    from credax.quality.weight_pairs import pairwise_kernel_alignment as pairwise_kernel_alignment
-    from credax.quality.weight_pairs import pairwise_weight_cosine as pairwise_weight_cosine
-    from credax.quality.weight_pairs import pairwise_weight_distance as pairwise_weight_distance
-    from credax.quality.without_symmetries import (
-        discrepancy_without_symmetries as discrepancy_without_symmetries,
-    )
 
-_WHERE = {
-    "against_reference": "reference",
-    "Blocks": "blocks",
-    "ArrayBlocks": "blocks",
-    "as_blocks": "blocks",
-    "Distances": "distances",
-    "distances_by_array": "distances",
-    "KERNELS": "kernels",
-    "bandwidth_grid": "kernels",
-    "Discrepancy": "mmd",
-    "maximum_mean_discrepancy": "mmd",
-    "statistic": "mmd",
-    "discrepancy_without_symmetries": "without_symmetries",
-    "Bootstrap": "resampling",
-    "EqualSizes": "resampling",
-    "Exchangeability": "exchangeability",
-    "IndexTest": "exchangeability",
-    "RowTest": "exchangeability",
-    "compare_units": "exchangeability",
-    "index_test": "exchangeability",
-    "row_test": "exchangeability",
-    "holm": "exchangeability",
-    "unit_rows": "exchangeability",
-    "effective_draws": "exchangeability",
-    "KendallTracker": "kendall",
-    "kendall_tau": "kendall",
-    "unit_ranks": "kendall",
-    "pairwise_disagreement": "diversity",
-    "pairwise_divergence": "diversity",
-    "pairwise_mutual_information": "diversity",
-    "prediction_chunks": "diversity",
-    "FunctionMap": "function_map",
-    "PredictionRecorder": "function_map",
-    "picture": "function_map",
-    "Association": "pairs",
-    "PairMatrix": "pairs",
-    "association": "pairs",
-    "stationary_covariance": "stationary",
-    "pairwise_kernel_alignment": "weight_pairs",
-    "pairwise_weight_cosine": "weight_pairs",
-    "pairwise_weight_distance": "weight_pairs",
-}
-__getattr__, __all__ = lazy_names(__name__, _WHERE)  # pyright: ignore[reportUnsupportedDunderAll]
+__getattr__, __dir__, __all__ = lazy_package(__name__, __file__)  # pyright: ignore[reportUnsupportedDunderAll]

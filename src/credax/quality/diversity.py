@@ -41,7 +41,7 @@ def pairwise_mutual_information(
         chunk: inputs at a time when all are given at once; by default 2²⁴ numbers' worth.
         checkpoint: a file that keeps the sums after every chunk; the same call goes on from there.
 
-    Memory: two chunks and 20 bytes a pair (10 MB for 1000 networks). Cost: one logarithm for each
+    Memory: two chunks and 20 bytes per pair (10 MB for 1000 networks). Cost: one logarithm for each
     pair, input and class.
 
     >>> pairs = pairwise_mutual_information(np.array([[[0.9, 0.1]], [[0.1, 0.9]]]))

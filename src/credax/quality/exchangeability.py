@@ -26,7 +26,8 @@ class IndexTest:
     """Which unit holds the layer's largest weight, counted over networks.
 
     ``statistic`` is ``Σ (O - E)² / E``; ``null`` says where the p-value comes from: the chi-square
-    law, multinomial draws (fewer than five expected an index), or chains relabelled as wholes.
+    distribution, multinomial draws (fewer than five expected per index), or
+    chains relabelled as wholes.
     """
 
     counts: Int[np.ndarray, " units"]
@@ -109,7 +110,7 @@ def compare_units(
         most_rows: rows (members times units) of the row test; members are taken evenly.
         seed: of relabelling.
 
-    Memory: about ``48 most_rows²`` bytes (200 MB); cost ``O(20 most_rows²)`` a layer, then
+    Memory: about ``48 most_rows²`` bytes (200 MB); cost ``O(20 most_rows²)`` per layer, then
     ``members² units`` additions a relabelling.
     """
     layers = unit_rows(source, axes)
@@ -244,9 +245,10 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 
 def effective_draws(series: Float[np.ndarray, "draws ..."]) -> float:
-    """How many independent draws a chain is worth: ``N / (1 + 2 Σ ρ_t)``, least over columns.
+    """The effective sample size of one chain: ``N / (1 + 2 Σ ρ_t)``, least over columns.
 
-    The sum stops before the first pair ``ρ_t + ρ_{t+1}`` below zero (Geyer 1992).
+    The sum stops before the first pair ``ρ_t + ρ_{t+1}`` below zero (Geyer 1992). Not blackjax's,
+    which is in an extra and needs several chains.
     """
     flat = np.asarray(series, np.float64).reshape(len(series), -1)
     flat = flat - flat.mean(0)

@@ -24,13 +24,12 @@ def unit_ranks(rows: Rows) -> Int[np.ndarray, "members units"]:
     return np.argsort(order, axis=1)
 
 
-def kendall_tau(
-    first: Int[np.ndarray, "members units"], second: Int[np.ndarray, "members units"]
-) -> Float[np.ndarray, " members"]:
+def kendall_tau(first: np.ndarray, second: np.ndarray) -> Float[np.ndarray, " members"]:
     """``(concordant - discordant) / C(n, 2)`` of two rankings without ties, network by network.
 
     Rankings are places of units, not lists of units: the orders (3,1,2,0,4) and (3,1,0,2,4) have
-    tau 0.8, the lists themselves 0.4. Cost ``O(n²)`` up to 128 units, then ``O(n log n)``.
+    tau 0.8, the lists themselves 0.4. Up to 128 units all members are compared at once, faster than
+    one call of scipy per member; above, scipy's ``O(n log n)``.
 
     >>> orders = np.array([[3, 1, 2, 0, 4]]), np.array([[3, 1, 0, 2, 4]])
     >>> kendall_tau(*(np.argsort(order, axis=1) for order in orders)).tolist()
@@ -54,9 +53,9 @@ def kendall_tau(
 class KendallTracker:
     """An observer of `credax.fit`: tau between sorts of units ``every`` so many steps.
 
-    ``history`` has a record a comparison: ``{"step", "tau": {path: [members]}}``, where ``step`` is
-    the later of the two. Tau near 1 means that the order of units no longer changes. The tracker
-    is not part of a checkpoint: of a resumed run it sees what is left.
+    ``history`` has one record per comparison: ``{"step", "tau": {path: [members]}}``, where
+    ``step`` is the later of the two. Tau near 1 means that the order of units no longer
+    changes. The tracker is not part of a checkpoint: of a resumed run it sees what is left.
 
     >>> KendallTracker(every=10, axes={"w": -1}).history
     []

@@ -16,7 +16,7 @@ from credax.quality.distances import Distances
 FIRST = 500
 
 
-class Kernel(NamedTuple):
+class DistanceKernel(NamedTuple):
     """``profile(d / h)`` of the ``absolute`` (L1) or Euclidean (L2) distance ``d``."""
 
     norm: str
@@ -43,17 +43,17 @@ def _matern(order: float) -> Callable[[np.ndarray], np.ndarray]:
 
 
 _MATERN = {f"matern_{order}": _matern(order) for order in (0.5, 1.5, 2.5, 3.5, 4.5)}
-KERNELS: dict[str, Kernel] = {
-    "laplace": Kernel("l1", lambda ratio: np.exp(-ratio)),
-    "gaussian": Kernel("l2", lambda ratio: np.exp(-np.square(ratio))),
-    "imq": Kernel("l2", lambda ratio: 1 / np.sqrt(1 + np.square(ratio))),
-    **{f"{name}_l1": Kernel("l1", profile) for name, profile in _MATERN.items()},
-    **{f"{name}_l2": Kernel("l2", profile) for name, profile in _MATERN.items()},
+KERNELS: dict[str, DistanceKernel] = {
+    "laplace": DistanceKernel("l1", lambda ratio: np.exp(-ratio)),
+    "gaussian": DistanceKernel("l2", lambda ratio: np.exp(-np.square(ratio))),
+    "imq": DistanceKernel("l2", lambda ratio: 1 / np.sqrt(1 + np.square(ratio))),
+    **{f"{name}_l1": DistanceKernel("l1", profile) for name, profile in _MATERN.items()},
+    **{f"{name}_l2": DistanceKernel("l2", profile) for name, profile in _MATERN.items()},
 }
 """By name: exp(-|x-y|₁/h), exp(-|x-y|₂²/h²), (1+|x-y|₂²/h²)^{-1/2}, Matern on L1 and on L2."""
 
 
-def kernel(name: str) -> Kernel:
+def kernel(name: str) -> DistanceKernel:
     """A kernel by name."""
     if name not in KERNELS:
         raise unknown("kernel", name, KERNELS)

@@ -76,10 +76,10 @@ def maximum_mean_discrepancy(
     """Squared maximum mean discrepancy of the weights of ``x`` from those of a reference ``y``.
 
     ``MMD²_u = Σ_{i≠j} k(x_i,x_j)/(m(m-1)) + Σ_{i≠j} k(y_i,y_j)/(n(n-1)) - 2 Σ_ij k(x_i,y_j)/(mn)``,
-    averaged over ``kernels`` and ``bandwidths``; zero in expectation when both have one law.
+    averaged over ``kernels`` and ``bandwidths``; zero in expectation for equal distributions.
 
     Args:
-        x: the population to judge: a `Population`, a `credax.zoo.Zoo`, other `Blocks`, arrays.
+        x: the population to evaluate: a `Population`, a `credax.zoo.Zoo`, other `Blocks`, arrays.
         y: the reference.
         kernels: names of `credax.quality.KERNELS`.
         bandwidths: how many each kernel gets (see `bandwidth_grid`), or the bandwidths themselves.

@@ -1,4 +1,4 @@
-"""Columns that say how far a posterior's weights are from a reference population's."""
+"""How far a posterior's weights are from a reference population's, with and without symmetries."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -6,11 +6,10 @@ from typing import Any
 import jax
 import numpy as np
 
-from credax.errors import InputError
+from credax.errors import InputError, unknown
 from credax.network import Variables
 from credax.quality.mmd import Discrepancy, maximum_mean_discrepancy
-from credax.quality.without_symmetries import discrepancy_without_symmetries
-from credax.structure import Structure, StructureError, trace
+from credax.structure import FORMS, Structure, StructureError, canonicalise, trace
 
 SAMPLES = 100
 
@@ -117,7 +116,7 @@ def _shapes(variables: Variables) -> list[tuple[int, ...]]:
 
 
 def _digests(variables: Variables) -> list[int]:
-    """A number a network, equal for equal params."""
+    """One number per network, equal for equal params."""
     leaves = [np.ascontiguousarray(leaf) for leaf in jax.tree.leaves(variables.params)]
     return [hash(tuple(leaf[i].tobytes() for leaf in leaves)) for i in range(len(leaves[0]))]
 
@@ -141,3 +140,29 @@ def _runs(runs: int | Sequence[int] | None, count: int) -> list[int] | None:
     if runs < 1 or count % runs:
         raise InputError(f"runs is {runs} and there are {count} networks; they do not fall evenly")
     return [i // (count // runs) for i in range(count)]
+
+
+def discrepancy_without_symmetries(
+    structure: Structure, x: Any, y: Any, *, form: str | None = None, **options: Any
+) -> Discrepancy:
+    """MMD of two populations after every member is put into its canonical form ("NS").
+
+    Both are scaled and sorted by `credax.structure.canonicalise`; scaling acts only where an
+    activation is positively homogeneous. Under unit norms all scale ends in the last layer, which
+    then dominates the whole vector: read ``per_array`` beside it, and ``form="balanced"``.
+
+    Args:
+        structure: what `credax.structure.trace` says of the network.
+        x: a `Population`, or `Variables` with a members axis; in memory as a whole.
+        y: the reference, of the same kind.
+        form: a name of `credax.structure.FORMS`; by default unit norms, units and streams sorted
+            by their maximum.
+        options: those of `maximum_mean_discrepancy`.
+
+    Reference: Laurent et al. 2024, Table 1.
+    """
+    if form is not None and form not in FORMS:
+        raise unknown("form", form, FORMS)
+    chosen = {} if form is None else FORMS[form]._asdict()
+    plain = [canonicalise(structure, population, **chosen)[0] for population in (x, y)]
+    return maximum_mean_discrepancy(*plain, **options)

@@ -9,7 +9,7 @@ from credax.errors import InputError
 
 def stationary_covariance(
     curvature: Float[np.ndarray, "params params"],
-    noise: Float[np.ndarray, "params params"],
+    noise: np.ndarray,
     learning_rate: float,
 ) -> Float[np.ndarray, "params params"]:
     """Covariance of the iterates of ``θ' = θ - η (A θ + ε)``, ``ε ~ N(0, C)``.

@@ -1,6 +1,6 @@
-"""The one door for files that are read: regular files only, sizes bounded, contents checked.
+"""All reading of files: regular files only, sizes bounded, contents checked.
 
-Every reader of credax comes through here. A path that is no regular file is an `InputError`,
+Every reader of credax uses this package. A path that is no regular file is an `InputError`,
 content that is not what it should be a `DamagedFile`: one sentence, never a traceback. The bounds
 are the constants named ``MOST_...``; memory is bounded by them or by the size of the file.
 Names are loaded when first used: the command line reads its flags before numpy is there.
@@ -8,7 +8,7 @@ Names are loaded when first used: the command line reads its flags before numpy 
 
 from typing import TYPE_CHECKING
 
-from credax.lazy import lazy_names
+from credax.lazy import lazy_package
 
 if TYPE_CHECKING:
     from credax.reading.archives import expand as expand
@@ -30,24 +30,4 @@ if TYPE_CHECKING:
     from credax.reading.regular import read_text as read_text
     from credax.reading.settings import check_settings as check_settings
 
-_WHERE = {
-    "expand": "archives",
-    "tar_members": "archives",
-    "zip_members": "archives",
-    "check_numbers": "arrays",
-    "not_finite": "arrays",
-    "read_npy": "arrays",
-    "read_npz": "arrays",
-    "parse_json": "jsons",
-    "read_json": "jsons",
-    "read_json_lines": "jsons",
-    "check_name": "names",
-    "check_record": "records",
-    "damage": "regular",
-    "first_line": "regular",
-    "open_regular": "regular",
-    "read_bytes": "regular",
-    "read_text": "regular",
-    "check_settings": "settings",
-}
-__getattr__, __all__ = lazy_names(__name__, _WHERE)  # pyright: ignore[reportUnsupportedDunderAll]
+__getattr__, __dir__, __all__ = lazy_package(__name__, __file__)  # pyright: ignore[reportUnsupportedDunderAll]

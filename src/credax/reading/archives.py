@@ -1,4 +1,4 @@
-"""Compressed bytes and archives, streamed: what comes out is held against what went in."""
+"""Compressed bytes and archives, streamed: sizes are checked against the compressed ones."""
 
 import bz2
 import io

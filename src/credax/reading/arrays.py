@@ -1,4 +1,4 @@
-"""Arrays of numpy's formats: what a header declares is held against the file before it is read."""
+"""Arrays of numpy's formats: headers are checked against the file before it is read."""
 
 import math
 import os
@@ -71,7 +71,7 @@ def not_finite(values: Any) -> int | None:
 
 
 def check_numbers(x: np.ndarray, where: Any) -> np.ndarray:
-    """Inputs themselves if they are finite numbers, else a sentence that names the first row."""
+    """Inputs themselves if they are finite numbers, else an error that names the first row."""
     if x.dtype.kind not in "biuf":
         raise InputError(f"{where} holds {x.dtype}; inputs are numbers")
     row = not_finite(x)

@@ -62,7 +62,7 @@ def parse_json(
 def read_json_lines(
     path: str | os.PathLike[str], *, constants: bool = True, remedy: str = RESTORE
 ) -> list[dict[str, Any]]:
-    """The records of a file with one JSON object a line; a missing file has none.
+    """The records of a file with one JSON object per line; a missing file has none.
 
     A last line cut off by a crash is left out; any other line that is no object is refused.
     """

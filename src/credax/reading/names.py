@@ -7,7 +7,7 @@ _FORBIDDEN = set('/\\:*?"<>|')
 
 
 def check_name(name: str, option: str = "name") -> str:
-    """The name itself if it is the name of a file in its folder, else one sentence.
+    """The name itself if it is the name of a file in its folder, else an error.
 
     >>> check_name("temperature")
     'temperature'

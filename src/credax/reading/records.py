@@ -29,7 +29,7 @@ def check_record(
     extra: bool = False,
     remedy: str = "restore it or remove it",
 ) -> dict[str, Any]:
-    """The content itself if it is an object with these fields, else a sentence that names one.
+    """The content itself if it is an object with these fields, else an error that names one.
 
     Args:
         content: what was read.

@@ -18,9 +18,9 @@ _PROMISED = ("set_coverage", "interval_coverage")
 def calibrated_section(comparison: Comparison) -> Markup | None:
     """Scores before and after every calibrator, with smooth reliability curves of both."""
     found = [
-        (m, name, _with(comparison.of(m), lambda r, n=name: n in r.judgement.calibrated))
+        (m, name, _with(comparison.of(m), lambda r, n=name: n in r.evaluation.calibrated))
         for m in comparison.methods
-        for name in _names(comparison.of(m), lambda r: r.judgement.calibrated)
+        for name in _names(comparison.of(m), lambda r: r.evaluation.calibrated)
     ]
     if not found:
         return None
@@ -45,9 +45,9 @@ def calibrated_section(comparison: Comparison) -> Markup | None:
 def sets_section(comparison: Comparison) -> Markup | None:
     """How many classes a set holds so that the true one is inside as often as promised."""
     found = [
-        (m, name, _with(comparison.of(m), lambda r, n=name: n in r.judgement.sets))
+        (m, name, _with(comparison.of(m), lambda r, n=name: n in r.evaluation.sets))
         for m in comparison.methods
-        for name in _names(comparison.of(m), lambda r: r.judgement.sets)
+        for name in _names(comparison.of(m), lambda r: r.evaluation.sets)
     ]
     if not found:
         return None
@@ -59,7 +59,7 @@ def sets_section(comparison: Comparison) -> Markup | None:
     figures = [
         _sizes(m, name, results)
         for m, name, results in found
-        if isinstance(results[0].judgement.sets[name], np.ndarray)
+        if isinstance(results[0].evaluation.sets[name], np.ndarray)
     ]
     return section(
         "sets",
@@ -99,7 +99,7 @@ def _mean(results: list[Result], key: str) -> str:
 def _beside_promise(results: list[Result], name: str, column: str) -> str:
     """A value, and beside a coverage the level that was promised."""
     text = _mean(results, f"calibrated/{name}/{column}")
-    level = results[0].judgement.levels.get(name)
+    level = results[0].evaluation.levels.get(name)
     if level is None or column not in _PROMISED:
         return text
     return f"{text} (promised {level:.2f})"
@@ -115,7 +115,7 @@ def _curves(found) -> list[Markup]:
     figures, rows = [], []
     for method, name, results in found:
         before = smooth_curve([(r.prediction, r.y) for r in results])
-        after = smooth_curve([(r.judgement.calibrated[name], r.y) for r in results])
+        after = smooth_curve([(r.evaluation.calibrated[name], r.y) for r in results])
         frame = Frame(
             Axis(0, 1, "confidence (probability of the predicted class)"),
             Axis(0, 1, "accuracy"),
@@ -148,8 +148,8 @@ def _curves(found) -> list[Markup]:
 
 
 def _sizes(method: str, name: str, results: list[Result]) -> Markup:
-    sizes = np.concatenate([r.judgement.sets[name].sum(-1) for r in results])
-    classes = results[0].judgement.sets[name].shape[-1]
+    sizes = np.concatenate([r.evaluation.sets[name].sum(-1) for r in results])
+    classes = results[0].evaluation.sets[name].shape[-1]
     edges = np.arange(classes + 2) - 0.5
     share = np.histogram(sizes, edges)[0] / len(sizes)
     frame = Frame(

@@ -17,23 +17,23 @@ from credax.report.rows import ClassRows, class_rows
 _reliability = jax.jit(metrics.reliability_of)
 # An error of calibration up to this is acceptable even where it is sure to be there.
 TOLERANCE = 0.02
-# Where chance alone may give so much, the rows are too few for a judgement.
+# Where chance alone may give so much, the rows are too few for an evaluation.
 BLIND = 0.05
 CLASS_RULE = (
     f"Calibration is acceptable when the ECE ({BINS} bins) exceeds that of a perfectly calibrated "
     f"network with the same confidences by at most two of its standard deviations, or by at most "
-    f"{TOLERANCE}; where two standard deviations are above {BLIND} the rows are too few to tell."
+    f"{TOLERANCE}; where two standard deviations are above {BLIND} the rows are too few to decide."
 )
 NUMBER_RULE = (
     f"Calibration is acceptable when the coverage of the {percent(INTERVAL)} interval is within "
     f"two binomial standard errors of {INTERVAL:.2f}, or within {TOLERANCE}; where two standard "
-    f"errors are above {BLIND} the rows are too few to tell."
+    f"errors are above {BLIND} the rows are too few to decide."
 )
 
 
 @dataclass(frozen=True)
 class Calibrated:
-    """What was measured, what chance gives, and the judgement of both.
+    """What was measured, what chance gives, and the evaluation of both.
 
     ``value`` is the ECE or the coverage, mean over seeds; ``expected`` what perfect calibration
     gives on as many rows, ``deviation`` its standard deviation; ``bias`` is the sign of the error,
@@ -55,16 +55,16 @@ class Calibrated:
 
     @property
     def state(self) -> str:
-        """The judgement: acceptable, not acceptable, or too few rows to tell."""
+        """The evaluation: acceptable, not acceptable, or too few rows to decide."""
         if self.excess > max(2 * self.deviation, TOLERANCE):
             return "is not acceptable"
         if 2 * self.deviation > BLIND:
-            return "cannot be judged"
+            return "cannot be evaluated"
         return "is acceptable"
 
     @property
     def sentence(self) -> str:
-        """The judgement with its numbers."""
+        """The evaluation with its numbers."""
         if self.name == "coverage":
             numbers = (
                 f"{percent(INTERVAL)} intervals cover {fixed(self.value, 3)} of {self.rows} test "
@@ -75,8 +75,8 @@ class Calibrated:
                 f"ECE {fixed(self.value, 3)}, where perfect calibration gives "
                 f"{fixed(self.expected, 3)} ± {fixed(self.deviation, 3)} on {self.rows} test rows"
             )
-        if self.state == "cannot be judged":
-            return f"cannot be judged from {self.rows} test rows ({numbers})"
+        if self.state == "cannot be evaluated":
+            return f"cannot be evaluated from {self.rows} test rows ({numbers})"
         if self.state == "is acceptable":
             return f"is acceptable ({numbers})"
         return f"is not acceptable: {'over' if self.bias > 0 else 'under'}confident ({numbers})"
@@ -102,7 +102,7 @@ def calibration_check(comparison: Comparison, method: str) -> Calibrated | None:
 
 
 def perfect_ece(confidence: np.ndarray, bins: int = BINS) -> tuple[float, float]:
-    """Mean and standard deviation of the ECE if every row were right with its own confidence.
+    """Mean and standard deviation of the ECE if every row were correct with its own confidence.
 
     A bin's gap is then a mean of independent errors with variance ``σ_b² = Σ c (1 - c) / n_b²``,
     so nearly Gaussian: ``Σ_b n_b/N σ_b √(2/π)`` and ``(Σ_b (n_b/N)² σ_b² (1 - 2/π))^½``.

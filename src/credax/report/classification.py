@@ -91,7 +91,7 @@ def reliability_section(comparison: Comparison) -> Markup | None:
     ]
     return section(
         "reliability",
-        "Can the stated probabilities be believed?",
+        "Are the stated probabilities calibrated?",
         "Reliability diagrams: accuracy against confidence, in bins of the confidence. A dot below "
         "the dashed line is overconfident, above it underconfident. The curve has no bins (smooth "
         "ECE); its band is two standard errors. The strip shows the share of the predictions in "
@@ -209,7 +209,7 @@ def risk_coverage_section(comparison: Comparison) -> Markup | None:
 
 
 class Disagreement(NamedTuple):
-    """Epistemic uncertainty of the rows that were right and of those that were wrong."""
+    """Epistemic uncertainty of correct and of wrong predictions."""
 
     right: np.ndarray
     wrong: np.ndarray

@@ -29,7 +29,7 @@ def confusion_section(comparison: Comparison) -> Markup | None:
         "diagonal are errors that the uncertainty warned of.",
         key(key_area("cell right", "correct"), key_area("cell wrong", "errors")),
         panels(
-            panel(m, _matrix(m, table, names), f"{int(np.trace(table))} of {table.sum()} right")
+            panel(m, _matrix(m, table, names), f"{int(np.trace(table))} of {table.sum()} correct")
             for m, table in counts.items()
         ),
         numbers(

@@ -12,21 +12,23 @@ _ROWS = {"mmd": "MMD²", "ns": "NS", "ns_balanced": "NS, balanced"}
 
 def distance_section(comparison: Comparison) -> Markup | None:
     """MMD and NS in tenths with their intervals and p-values, mean over seeds."""
-    judged = {
+    evaluated = {
         method: results
         for method in comparison.methods
         if (results := [r for r in comparison.of(method) if "weights/mmd_tenths" in r.metrics])
     }
-    if not judged:
+    if not evaluated:
         return None
     header = ["method"]
     for label in _ROWS.values():
         header += [f"{label}, 10⁻¹", f"{label}: p"]
     rows = [
         [method, *(cell for name in _ROWS for cell in _cells(results, name))]
-        for method, results in judged.items()
+        for method, results in evaluated.items()
     ]
-    (networks, *_) = [r.metrics["weights/reference_networks"] for rs in judged.values() for r in rs]
+    (networks, *_) = [
+        r.metrics["weights/reference_networks"] for rs in evaluated.values() for r in rs
+    ]
     return section(
         "distance",
         "How far is the weight distribution from the reference?",

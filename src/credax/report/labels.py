@@ -1,4 +1,4 @@
-"""Variants of one method, told apart by the settings in which they differ."""
+"""Variants of one method, labelled by the settings in which they differ."""
 
 import json
 from collections.abc import Iterable, Sequence
@@ -7,7 +7,7 @@ from typing import Any
 
 from credax.report.result import Result
 
-# How a run was carried out or repeated, not what was trained: told only where nothing else differs.
+# How a run was carried out or repeated, not what was trained: shown only where nothing else does.
 _EXECUTION = frozenset(
     {
         "split",

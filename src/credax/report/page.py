@@ -14,13 +14,13 @@ from credax.report.curves import training_section
 from credax.report.distance import distance_section
 from credax.report.doubtful import doubtful_section
 from credax.report.markup import Markup, element
+from credax.report.ood import ood_section
 from credax.report.parts import scroll, section
 from credax.report.pictures import pictures_section
 from credax.report.provenance import classes_table, facts_list
 from credax.report.repulsion import repulsion_section, saliency_section
 from credax.report.result import Comparison, Result
 from credax.report.severity import severity_section
-from credax.report.strange import strange_section
 from credax.report.table import Column, Table, summarise
 from credax.report.verdict import Verdict, verdict
 
@@ -32,7 +32,7 @@ _FIGURES = {
         classification.risk_coverage_section,
         confusion_section,
         classification.epistemic_section,
-        strange_section,
+        ood_section,
         severity_section,
         distance_section,
         training_section,
@@ -48,7 +48,7 @@ _FIGURES = {
         regression.spread_section,
         calibrated_section,
         sets_section,
-        strange_section,
+        ood_section,
         distance_section,
         training_section,
         repulsion_section,

@@ -1,4 +1,4 @@
-"""The test pictures that the last method was most and least certain of."""
+"""The test images that the last method was most and least certain of."""
 
 from typing import NamedTuple
 
@@ -15,7 +15,7 @@ SHOWN = 8
 
 
 def pictures_section(comparison: Comparison) -> Markup | None:
-    """Two rows of pictures, or nothing where the inputs are not images."""
+    """Two rows of images, or nothing where the inputs are not images."""
     method = comparison.methods[-1]
     results = comparison.shown(method)
     inputs = comparison.inputs_for(results[0]) if results else None
@@ -53,7 +53,7 @@ def pictures_section(comparison: Comparison) -> Markup | None:
 
 
 class Row(NamedTuple):
-    """What is printed below a picture."""
+    """What is printed below an image."""
 
     number: int
     true: str

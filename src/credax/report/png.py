@@ -1,4 +1,4 @@
-"""Small pictures as PNG, so that a page can hold test images without another package."""
+"""Small images as PNG, so that a page can hold test images without another package."""
 
 import base64
 import struct
@@ -20,12 +20,12 @@ def encode_png(pixels: np.ndarray) -> bytes:
     pixels = np.asarray(pixels)
     if pixels.dtype != np.uint8 or pixels.ndim != 3 or pixels.shape[2] not in _COLOUR_TYPES:
         raise InputError(
-            f"pixels has shape {pixels.shape} and type {pixels.dtype}; a picture is "
+            f"pixels has shape {pixels.shape} and type {pixels.dtype}; an image is "
             "[height, width, channels] of uint8 with 1, 3 or 4 channels"
         )
     height, width, channels = pixels.shape
     if height == 0 or width == 0:
-        raise InputError(f"pixels has shape {pixels.shape}; a picture has at least one pixel")
+        raise InputError(f"pixels has shape {pixels.shape}; an image has at least one pixel")
     header = struct.pack(">IIBBBBB", width, height, 8, _COLOUR_TYPES[channels], 0, 0, 0)
     # Every row starts with its filter; zero means the bytes as they are.
     rows = np.zeros((height, 1 + width * channels), np.uint8)
@@ -35,7 +35,7 @@ def encode_png(pixels: np.ndarray) -> bytes:
 
 
 def data_uri(pixels: np.ndarray) -> str:
-    """The picture as an address that holds the file itself."""
+    """The image as an address that holds the file itself."""
     return "data:image/png;base64," + base64.b64encode(encode_png(pixels)).decode()
 
 

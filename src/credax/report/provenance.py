@@ -1,8 +1,6 @@
 """Where a comparison comes from: data, rows per split and class, date, version, command line."""
 
-from collections.abc import Mapping, Sequence
-
-import numpy as np
+from collections.abc import Mapping
 
 from credax.report.cost import seeds_text
 from credax.report.markup import Markup, element
@@ -43,17 +41,6 @@ def classes_table(facts: Facts) -> Markup | None:
         ["class", *[_word(s) for s in splits]],
         [[name, *[facts.classes[s].get(name, 0) for s in splits]] for name in names],
     )
-
-
-def count_classes(y: np.ndarray, class_names: Sequence[str]) -> dict[str, int]:
-    """How many rows each class has, by name.
-
-    >>> count_classes(np.array([0, 1, 1]), ("cat", "dog", "eel"))
-    {'cat': 1, 'dog': 2, 'eel': 0}
-    """
-    counts = np.bincount(np.asarray(y).ravel(), minlength=len(class_names))
-    names = [*class_names, *map(str, range(len(class_names), len(counts)))]
-    return {name: int(count) for name, count in zip(names, counts, strict=True)}
 
 
 def _test_rows(comparison: Comparison) -> dict[str, int]:

@@ -1,4 +1,4 @@
-"""How the members of a repulsive ensemble kept apart, and where their input gradients point."""
+"""Diversity of the members of a repulsive ensemble, and where their input gradients point."""
 
 import numpy as np
 
@@ -64,7 +64,7 @@ def repulsion_section(comparison: Comparison) -> Markup | None:
 
 
 def saliency_section(comparison: Comparison) -> Markup | None:
-    """The members' input gradients at a few test pictures, method by method."""
+    """The members' input gradients at a few test images, method by method."""
     shown = {m: g for m in comparison.methods if (g := _gradients(comparison.of(m))) is not None}
     inputs = comparison.inputs
     if not shown or inputs is None:
@@ -103,7 +103,7 @@ def _gradients(results: list[Result]) -> np.ndarray | None:
 
 
 def _cosines(gradients: np.ndarray) -> list[float]:
-    """Mean over pairs of members, picture by picture."""
+    """Mean over pairs of members, image by image."""
     flat = gradients.reshape(*gradients.shape[:2], -1).astype(float)
     unit = flat / np.maximum(np.linalg.norm(flat, axis=-1, keepdims=True), 1e-30)
     gram = np.einsum("ibd,jbd->bij", unit, unit)

@@ -13,7 +13,7 @@ Task = Literal["classification", "regression"]
 
 
 @dataclass(frozen=True)
-class Judgement:
+class EvaluationResult:
     """What was asked about a posterior besides the clean test rows; empty where nothing was.
 
     ``values`` are metrics by key (``ood/...``, ``shift/...``, ``calibrated/...``). ``ood`` are
@@ -55,16 +55,16 @@ class Facts:
 
 @dataclass(frozen=True)
 class Result:
-    """One method trained from one seed, and what it said about the test data.
+    """One method trained from one seed, and its predictions on the test data.
 
     ``metrics`` are numbers by name, as `credax.metrics.evaluate` returns them. ``prediction`` and
     ``y`` (the test labels) are needed for the figures only. ``history`` holds one dictionary per
     epoch, as in ``metrics.jsonl``: ``epoch``, ``loss``, and where known ``member_loss`` (a list)
     and ``validation_nll``. ``cost`` may hold ``members``, ``parameters`` (of one member),
     ``epochs``, ``training_seconds``, ``compile_seconds``, ``peak_memory_bytes``, ``network``, and
-    anything else worth a column. ``notes`` are sentences for the reader. ``judgement`` is what was
+    anything else worth a column. ``notes`` are sentences for the reader. ``evaluation`` is what was
     found on other data. ``gradients`` ``[members, rows, height, width, channels]`` are the members'
-    input gradients at the first test pictures.
+    input gradients at the first test images.
     """
 
     method: str
@@ -76,7 +76,7 @@ class Result:
     cost: dict[str, Any] = field(default_factory=dict)
     config: dict[str, Any] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
-    judgement: Judgement = field(default_factory=Judgement)
+    evaluation: EvaluationResult = field(default_factory=EvaluationResult)
     gradients: np.ndarray | None = None
 
     def __post_init__(self):
@@ -90,7 +90,7 @@ class Result:
             if rows != len(self.y):
                 raise InputError(
                     f"result {self.method!r}, seed {self.seed}, predicts {rows} rows and y has "
-                    f"{len(self.y)}; give one label a row"
+                    f"{len(self.y)}; give one label per row"
                 )
 
     @property

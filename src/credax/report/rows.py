@@ -1,4 +1,4 @@
-"""A class prediction reduced to what the figures need: a few numbers a test row."""
+"""A class prediction reduced to what the figures need: a few numbers per test row."""
 
 from typing import NamedTuple
 

@@ -17,16 +17,18 @@ SHOWN = ("accuracy", "nll", "ece")
 
 def severity_section(comparison: Comparison) -> Markup | None:
     """Accuracy, NLL and ECE against severity, with the numbers by severity and by kind."""
-    judged = [m for m in comparison.methods if _judged(comparison.of(m))]
-    if not judged:
+    evaluated = [m for m in comparison.methods if _evaluated(comparison.of(m))]
+    if not evaluated:
         return None
-    names = {comparison.methods.index(m): m for m in judged}
+    names = {comparison.methods.index(m): m for m in evaluated}
     lines = {
-        metric: {i: mean_by_severity(_judged(comparison.of(m)), metric) for i, m in names.items()}
+        metric: {
+            i: mean_by_severity(_evaluated(comparison.of(m)), metric) for i, m in names.items()
+        }
         for metric in SHOWN
     }
     figures = [_figure(metric, by_method) for metric, by_method in lines.items()]
-    words = next(r.judgement.corruptions for m in judged for r in _judged(comparison.of(m)))
+    words = next(r.evaluation.corruptions for m in evaluated for r in _evaluated(comparison.of(m)))
     severities = list(next(iter(lines[SHOWN[0]].values())))
     return section(
         "severity",
@@ -46,22 +48,24 @@ def severity_section(comparison: Comparison) -> Markup | None:
         numbers(
             "Numbers: accuracy and NLL by type of corruption, mean over severities",
             ["corruption", *[f"{_label(n)}, {m}" for n in SHOWN[:2] for m in names.values()]],
-            _by_kind(comparison, judged),
+            _by_kind(comparison, evaluated),
         ),
     )
 
 
 def mean_by_severity(results: list[Result], metric: str) -> dict[int, float]:
     """A metric at every severity, averaged over seeds."""
-    severities = sorted({s for r in results for s in r.judgement.severities})
+    severities = sorted({s for r in results for s in r.evaluation.severities})
     return {
-        s: fmean(r.judgement.severities[s][metric] for r in results if s in r.judgement.severities)
+        s: fmean(
+            r.evaluation.severities[s][metric] for r in results if s in r.evaluation.severities
+        )
         for s in severities
     }
 
 
-def _judged(results: list[Result]) -> list[Result]:
-    return [r for r in results if r.judgement.severities]
+def _evaluated(results: list[Result]) -> list[Result]:
+    return [r for r in results if r.evaluation.severities]
 
 
 def _label(metric: str) -> str:
@@ -82,9 +86,9 @@ def _figure(metric: str, lines: dict[int, dict[int, float]]) -> Markup:
     return chart(f"{_label(metric)} against severity, one line per method", frame.axes(), drawn)
 
 
-def _by_kind(comparison: Comparison, judged: list[str]) -> list[list[str]]:
+def _by_kind(comparison: Comparison, evaluated: list[str]) -> list[list[str]]:
     kinds = dict.fromkeys(
-        kind for m in judged for r in comparison.of(m) for kind, _ in r.judgement.cells
+        kind for m in evaluated for r in comparison.of(m) for kind, _ in r.evaluation.cells
     )
     return [
         [
@@ -92,7 +96,7 @@ def _by_kind(comparison: Comparison, judged: list[str]) -> list[list[str]]:
             *[
                 fixed(_mean(comparison.of(m), lambda cell, k=kind: cell[0] == k, n))
                 for n in SHOWN[:2]
-                for m in judged
+                for m in evaluated
             ],
         ]
         for kind in kinds
@@ -103,7 +107,7 @@ def _mean(results: list[Result], wanted: Callable, metric: str) -> float:
     found = [
         scores[metric]
         for r in results
-        for cell, scores in r.judgement.cells.items()
+        for cell, scores in r.evaluation.cells.items()
         if wanted(cell)
     ]
     return fmean(found) if found else np.nan

@@ -240,7 +240,7 @@ def _rich_table(table: Table, separator: str = " ± ", method_width: int | None 
 
 
 def _turned_table(table: Table):
-    """A row a metric and a column a method."""
+    """One row per metric and one column per method."""
     from rich.text import Text
 
     out = _empty_table(table)
@@ -277,7 +277,7 @@ def _rich_cell(table: Table, row: int, column: int, separator: str):
 
 
 def write_csv(table: Table, path: str | Path) -> None:
-    """Every single number in long form: one row a method, seed and metric, at full precision.
+    """Every single number in long form: one row per method, seed and metric, at full precision.
 
     Columns ``data, method, seed, metric, value, unit, better``; ``better`` is ``higher``, ``lower``
     or empty. Means are left to the reader's own tool; `write_json` holds them.

@@ -25,7 +25,7 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Ranking:
-    """Methods by the mean of one metric, the best first; ``tied`` cannot be told from it."""
+    """Methods by the mean of one metric, the best first; ``tied`` may be as good."""
 
     table: Table
     column: int
@@ -70,7 +70,7 @@ def verdict(comparison: Comparison, table: Table) -> Verdict | None:
 
 
 def rank(table: Table) -> Ranking | None:
-    """Rank by NLL, which judges answers and probabilities at once; else RMSE, else accuracy."""
+    """Rank by NLL, which evaluates answers and probabilities at once; else RMSE, else accuracy."""
     directed = [i for i, c in enumerate(table.columns) if c.higher_is_better is not None]
     by_name = {table.columns[i].name: i for i in directed if "/" not in table.columns[i].name}
     chosen = next((by_name[n] for n in _PREFERRED if n in by_name), None)
@@ -99,7 +99,7 @@ def _who(ranking: Ranking) -> str:
     if one.standard_error is None or other.standard_error is None:
         seeds = "With one seed per method" if _single(ranking) else "With one seed of a method"
         return (
-            f"{seeds} no standard error is known, so these runs cannot tell which method is "
+            f"{seeds} no standard error is known, so these runs do not show which method is "
             f"better: {label} is {ranking.value(best)} for {ranking.name(best)} and "
             f"{ranking.value(rival)} for {ranking.name(rival)}."
         )
@@ -110,7 +110,7 @@ def _who(ranking: Ranking) -> str:
         names = [ranking.name(row) for row in (best, *ranking.tied)]
         enough = f" where {errors_needed(one, other):.1f} are needed" if error > 0 else ""
         return (
-            f"{_list(names)} cannot be told apart by {label}: {ranking.value(best)} for "
+            f"{_list(names)} do not differ significantly by {label}: {ranking.value(best)} for "
             f"{ranking.name(best)} and {ranking.value(rival)} for {ranking.name(rival)}, a "
             f"difference of {short(gap, 2)}, {ratio}{enough}."
         )
@@ -201,7 +201,7 @@ def _calibration(known: dict[str, Calibrated], named: list[str]) -> str:
 
 def _comparison_rule(ranking: Ranking) -> str:
     return (
-        f"Methods are ranked by {ranking.metric.label} and told apart by a two-sided t test over "
+        f"Methods are ranked by {ranking.metric.label} and compared by a two-sided t test over "
         f"seeds at {percent(CONFIDENCE)}; the rows are the same for all, so this says nothing of "
         "other test rows."
     )

@@ -1,15 +1,12 @@
-"""What the weights hide: the structure of a network, its symmetries, and what they leave alone."""
+"""The structure of a network, its weight symmetries, and canonical forms of its weights."""
 
 from credax.structure.canonical import FORMS as FORMS
 from credax.structure.canonical import canonicalise as canonicalise
 from credax.structure.canonical import restore as restore
-from credax.structure.dual import apply_dual as apply_dual
-from credax.structure.elements import compose as compose
-from credax.structure.elements import inverse as inverse
 from credax.structure.groups import Axis as Axis
 from credax.structure.groups import Contraction as Contraction
-from credax.structure.groups import Group as Group
 from credax.structure.groups import Structure as Structure
+from credax.structure.groups import UnitGroup as UnitGroup
 from credax.structure.mass import DegenerateMass as DegenerateMass
 from credax.structure.mass import MinimumMass as MinimumMass
 from credax.structure.mass import excess as excess
@@ -24,11 +21,14 @@ from credax.structure.modulate import modulate as modulate
 from credax.structure.modulate import unit_shape as unit_shape
 from credax.structure.rules import register_rule as register_rule
 from credax.structure.show import tree as tree
-from credax.structure.silent import silent_units as silent_units
 from credax.structure.symmetry import Element as Element
 from credax.structure.symmetry import apply as apply
+from credax.structure.symmetry import apply_dual as apply_dual
+from credax.structure.symmetry import compose as compose
 from credax.structure.symmetry import identity as identity
+from credax.structure.symmetry import inverse as inverse
 from credax.structure.symmetry import random as random
 from credax.structure.trace import trace as trace
+from credax.structure.units import dead_units as dead_units
 from credax.structure.values import StructureError as StructureError
 from credax.structure.verify import SymmetryViolation as SymmetryViolation

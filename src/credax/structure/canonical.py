@@ -10,12 +10,19 @@ import numpy as np
 
 from credax.errors import InputError
 from credax.network import Variables
-from credax.structure.elements import compose, inverse
-from credax.structure.groups import Group, Place, Structure, place_of
+from credax.structure.groups import Place, Structure, UnitGroup, place_of
 from credax.structure.labels import leaves
-from credax.structure.preserved import check_preserved
-from credax.structure.rows import Arrays, host_arrays, producer_places, unit_rows
-from credax.structure.symmetry import Element, apply, identity, is_population, moved_array
+from credax.structure.symmetry import (
+    Element,
+    apply,
+    compose,
+    identity,
+    inverse,
+    is_population,
+    moved_array,
+)
+from credax.structure.units import Arrays, host_arrays, producer_places, unit_rows
+from credax.structure.verify import check_preserved
 
 Scale = Literal["unit_norm", "unit_variance", "min_mass", "none"]
 Order = Literal["max", "first", "mean", "median", "norm", "output", "none"]
@@ -62,7 +69,7 @@ def canonicalise(
     - ``check``: evaluate the first and the last network before and after in float64; raise
       `SymmetryViolation` where an output changes by more than 1e-10 relative.
 
-    A unit whose weights are zero keeps its scale (`silent_units` names them). ``population``: a
+    A unit whose weights are zero keeps its scale (`dead_units` names them). ``population``: a
     `Population`, or variables with or without a members axis. Runs on the host in float64. Cost:
     one pass over the weights for every direction. Reference: Laurent et al. 2024; true maxima and
     streams are credax's choice.
@@ -143,7 +150,7 @@ def moved(structure: Structure, arrays: Arrays, element: Element) -> Arrays:
 
 
 def scaling(structure: Structure, arrays: Arrays, scale, anchor: str, constant: float) -> Element:
-    """The element that only scales, one a member."""
+    """The element that only scales, one per member."""
     members = len(next(iter(arrays.values())))
     element = identity(structure, members)
     if isinstance(scale, Mapping):
@@ -184,12 +191,12 @@ def _by_norm(structure, arrays, element, scale, anchor, constant) -> Element:
     return element
 
 
-def _touched(arrays: Arrays, group: Group, k: int) -> Arrays:
+def _touched(arrays: Arrays, group: UnitGroup, k: int) -> Arrays:
     paths = {place.path for place in group.scalings[k]}
     return {path: array for path, array in arrays.items() if path in paths}
 
 
-def directions(structure: Structure) -> list[tuple[Group, int, Place]]:
+def directions(structure: Structure) -> list[tuple[UnitGroup, int, Place]]:
     """Every scaling with its pivot, the earliest place that no other scaling of its group moves."""
     found = []
     for group in structure.groups:

@@ -1,4 +1,4 @@
-"""Labels name the index spaces of array axes; a `Space` decides which of them are the same.
+"""Labels name the index spaces of array axes; a `Atoms` decides which of them are the same.
 
 A label is an atom, a row-major product of labels (after a reshape), a sum of labels (after a
 concatenation) or uniform (the value does not vary along the axis). Atoms are joined by union-find
@@ -9,10 +9,10 @@ remembers why; pinning only ever loses a symmetry, so it is what every doubt end
 import math
 from collections.abc import Callable, Iterator
 from fractions import Fraction
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 # A linear form in the unknown exponents of parameter leaves; an unknown is (path, leaf position).
-Form = dict[tuple, Fraction]
+Form = dict[Any, Fraction]
 
 
 class Leaf(NamedTuple):
@@ -46,8 +46,10 @@ ONE = Product(())
 Combine = Callable[[Leaf | Uniform, Leaf | Uniform], Form]
 
 
-def plus(left: Form, right: Form, factor: Fraction | int = 1) -> Form:
+def combined(left: Form, right: Form, factor: Fraction | int) -> Form:
     """``left + factor right``, without zeros."""
+    if not right:
+        return left
     total = dict(left)
     for unknown, value in right.items():
         total[unknown] = total.get(unknown, Fraction(0)) + factor * value
@@ -83,7 +85,7 @@ def with_form(label: Label, form: Form) -> Label:
     return rebuild(label, lambda leaf: Leaf(leaf.atom, form) if isinstance(leaf, Leaf) else leaf)
 
 
-class Space:
+class Atoms:
     """All atoms of a trace: which are equal, what they were refined into, which are pinned."""
 
     def __init__(self):

@@ -10,12 +10,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from credax.errors import InputError
-from credax.structure.balance import solve_balance
 from credax.structure.canonical import directions, one
 from credax.structure.groups import Structure, place_of
-from credax.structure.rows import Arrays, host_arrays
-from credax.structure.sweeps import Problem, Term, solve
+from credax.structure.mass_solver import MassProblem, Term, solve
 from credax.structure.symmetry import Element, frame, identity, is_population
+from credax.structure.units import Arrays, host_arrays
 from credax.structure.views import MEMBERS, View, pieces
 
 Variable = tuple[int, int]
@@ -54,7 +53,7 @@ def minimum_mass(
     """The least ``‖T(ω, λ)‖²`` over λ > 0, for one network or a whole population at once.
 
     ``biases`` counts arrays that are only added. ``dead`` units are left out ("exclude") or an
-    error ("raise"). Closed-form sweeps over units, one Newton step over layers a sweep; host,
+    error ("raise"). Closed-form sweeps over units with one Newton step over layers per sweep; host,
     float64. Cost: about ten passes over the squared weights summed over windows and fixed axes.
 
     Batch norm makes the problem degenerate, because shrinking weights before it is free: an error
@@ -83,8 +82,7 @@ def minimum_mass(
             f"outgoing weights (group {', '.join(map(str, names))}); remove them or pass "
             "dead='exclude'"
         )
-    result = solve_balance(problem, tolerance, most_sweeps)
-    result = result or solve(problem, tolerance, most_sweeps)
+    result = solve(problem, tolerance, most_sweeps)
     element = _element(structure, len(gone), result.logs)
     total = np.zeros(len(gone))
     for path, array in arrays.items():
@@ -113,23 +111,23 @@ def imbalance(structure: Structure, population: Any, *, biases: bool = False) ->
     return value if is_population(structure, variables) else value[0]
 
 
-def priceless(structure: Structure) -> frozenset[Variable]:
+def unbounded_directions(structure: Structure) -> frozenset[Variable]:
     """Directions whose least mass is not attained on their own, or that cost nothing at all."""
     return frozenset(
         (group.id, k)
         for group, k, _ in directions(structure)
-        if not {-1, 1} <= {int(np.sign(e)) for e in _prices(structure, group, k, False)}
+        if not {-1, 1} <= {int(np.sign(e)) for e in _exponents(structure, group, k, False)}
     )
 
 
 def least_mass(structure: Structure, arrays: Arrays) -> Element:
     """The scaling of least mass, with the directions held whose least mass is not attained."""
-    problem = _problem(structure, arrays, False, priceless(structure))
+    problem = _problem(structure, arrays, False, unbounded_directions(structure))
     gone, _ = problem.prune()
     return _element(structure, len(gone), solve(problem, 1e-12, 100).logs)
 
 
-def _prices(structure: Structure, group, k: int, biases: bool) -> list[float]:
+def _exponents(structure: Structure, group, k: int, biases: bool) -> list[float]:
     row = group.scalings[k]
     return [float(row[p]) for p in row if _counted(structure, p.path, biases)]
 
@@ -149,13 +147,13 @@ def _refuse_degenerate(structure: Structure, biases: bool) -> None:
         for k, row in enumerate(group.scalings):
             for place, exponent in row.items():
                 if _counted(structure, place.path, biases):
-                    priced = rows.setdefault(place.path, np.zeros(len(variables)))
-                    priced[column[group.id, k]] += float(exponent)
+                    counted = rows.setdefault(place.path, np.zeros(len(variables)))
+                    counted[column[group.id, k]] += float(exponent)
     if not rows:
         return
     matrix = np.array(list(rows.values()))
     if not matrix.sum(0).any():
-        return  # where every fall is matched by a rise, some price rises along every direction
+        return  # where every fall is matched by a rise, some weight rises along every direction
     answer = linprog(matrix.sum(0), matrix, np.zeros(len(matrix)), bounds=(-1, 1))
     if answer.fun < -1e-9:
         number = variables[int(np.argmax(np.abs(answer.x)))][0]
@@ -173,13 +171,13 @@ def _element(structure: Structure, members: int, logs: dict[Variable, np.ndarray
     return Element(still.permutations, {**still.log_scales, **first}, structure)
 
 
-def _problem(structure: Structure, arrays: Arrays, biases: bool, hold) -> Problem:
+def _problem(structure: Structure, arrays: Arrays, biases: bool, hold) -> MassProblem:
     """Squared weights summed over every axis that no variable moves."""
     shapes = {
         (group.id, k): (*group.base_sizes, group.size)
         for group in structure.groups
         for k in range(len(group.scalings))
-        if (group.id, k) not in hold and _prices(structure, group, k, biases)
+        if (group.id, k) not in hold and _exponents(structure, group, k, biases)
     }
     members = len(next(iter(arrays.values())))
     terms = []
@@ -189,7 +187,7 @@ def _problem(structure: Structure, arrays: Arrays, biases: bool, hold) -> Proble
         squares = np.square(array)
         labels, sizes = frame(structure, path, squares, True)
         terms += [_term(structure, view, shapes) for view in pieces(squares, labels, sizes)]
-    return Problem(members, shapes, terms)
+    return MassProblem(members, shapes, terms)
 
 
 def _term(structure: Structure, view: View, shapes) -> Term:

@@ -7,11 +7,18 @@ import numpy as np
 from scipy.optimize import linear_sum_assignment
 
 from credax.errors import InputError
+from credax.keys import numpy_generator
 from credax.structure.canonical import _with, moved, one, scaling
-from credax.structure.elements import compose
 from credax.structure.groups import Structure
-from credax.structure.rows import Arrays, host_arrays, unit_rows
-from credax.structure.symmetry import Element, apply, identity, is_population
+from credax.structure.symmetry import (
+    Element,
+    apply,
+    compose,
+    identity,
+    is_population,
+    random,
+)
+from credax.structure.units import Arrays, host_arrays, unit_rows
 
 MOST_SWEEPS, MOST_ROUNDS = 50, 20
 
@@ -40,8 +47,8 @@ def match(
     for one hidden group, a local optimum otherwise, the best of ``restarts``. ``reference``:
     variables of one network, "medoid" (the member nearest all others as they are), or "mean"
     (match all to the mean and take it again, until no order changes). ``scale`` first removes
-    scalings as `canonicalise` does; without it large rows dominate. Cost: O(units³) a group and
-    sweep, member by member on the host.
+    scalings as `canonicalise` does; without it large rows dominate. Cost: O(units³) per group
+    and sweep, member by member on the host.
 
     Reference: Ainsworth et al. 2023, Git Re-Basin.
     """
@@ -50,7 +57,7 @@ def match(
     arrays = host_arrays(structure, variables)
     scaled = scaling(structure, arrays, scale, "all", 1.0)
     arrays = moved(structure, arrays, scaled)
-    generator = np.random.default_rng(_seed(key))
+    generator = numpy_generator(key)
     if isinstance(reference, str):
         element, info = _to_themselves(structure, arrays, reference, restarts, generator)
     else:
@@ -62,11 +69,6 @@ def match(
     element = compose(element, scaled)
     element = element if members else one(element)
     return _with(population, apply(structure, variables, element)), element, info
-
-
-def _seed(key) -> list[int]:
-    words = key if isinstance(key, int) else jax.random.key_data(key)
-    return [int(word) for word in np.atleast_1d(words).reshape(-1)]
 
 
 def _learned(arrays: Arrays) -> list[str]:
@@ -103,8 +105,6 @@ def _ascend(structure, member, target, attempt, generator) -> tuple[Element, flo
     """Coordinate ascent, from where it stands or (after the first) from a random order."""
     element = identity(structure, 1)
     if attempt:
-        from credax.structure.symmetry import random
-
         element = random(structure, int(generator.integers(2**31)), 0.0, members=1)
     current = moved(structure, member, element)
     value = _objective(current, target)

@@ -1,4 +1,4 @@
-"""Kernels multiplied along their units: what dropout, BatchEnsemble and their kin are made of."""
+"""Kernels multiplied along their units: used by dropout and BatchEnsemble."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -29,7 +29,7 @@ def unit_axes(structure: Structure, path: str, role: str) -> tuple[int, ...]:
     axes = structure.axes[path]
     found = tuple(i for i, axis in enumerate(axes) if axis.role == role)
     if role == "input" and groups > 1:
-        # A depthwise kernel has one input channel a group: its input units are its output units.
+        # A depthwise kernel has one input channel per group: its input units are its output units.
         if all(axes[i].size == 1 for i in found):
             return tuple(i for i, axis in enumerate(axes) if axis.role == "output")
         raise InputError(

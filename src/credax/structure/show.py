@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-from credax.structure.groups import Group, Structure
+from credax.structure.groups import Structure, UnitGroup
 from credax.structure.labels import Label, Leaf, Product, Sum
 
 
@@ -52,7 +52,7 @@ def _error(structure: Structure) -> str:
     return f"; a random symmetry of all changes outputs by {structure.error:.1e}"
 
 
-def _head(structure: Structure, group: Group) -> str:
+def _head(structure: Structure, group: UnitGroup) -> str:
     text = (
         f"group {group.id}: {_count(group.size, 'unit')}, {_count(len(group.scalings), 'scaling')}"
     )

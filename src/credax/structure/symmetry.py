@@ -1,4 +1,4 @@
-"""Elements of a network's symmetry group: apply, invert, compose, draw.
+"""Elements of a network's symmetry group: apply, invert, compose, sample.
 
 An element rescales the units of every group and then permutes them. Permutations are exact for any
 activation; scalings exist only where the traced computation is positively homogeneous.
@@ -14,16 +14,17 @@ from jaxtyping import Array, Key
 
 from credax.errors import InputError
 from credax.files import tree_names
+from credax.keys import numpy_generator
 from credax.network import Variables
-from credax.structure.groups import Group, Structure, place_of
+from credax.structure.groups import Structure, UnitGroup, place_of
 from credax.structure.labels import Leaf
-from credax.structure.views import MEMBERS, View, namespace, spread, transform
+from credax.structure.views import MEMBERS, View, broadcast, namespace, transform
 
 Rounding = Literal["none", "power_of_two"]
 
 
 class Element(eqx.Module):
-    """One symmetry, or one a member: scale by ``exp(log_scales)``, then permute.
+    """One symmetry, or one per member: scale by ``exp(log_scales)``, then permute.
 
     ``permutations[group]`` has shape ``[base..., units]`` and ``log_scales[group, direction]`` the
     same; unit i of the result is unit ``permutations[..., i]`` of what came. A leading ``members``
@@ -47,7 +48,7 @@ class Element(eqx.Module):
             return shape[0] if len(shape) == len(group.base) + 2 else None
         return None
 
-    def base(self, group: Group) -> tuple[int, ...]:
+    def base(self, group: UnitGroup) -> tuple[int, ...]:
         """The atoms that a group's arrays have axes for, before the units."""
         return (MEMBERS, *group.base) if self.batched else group.base
 
@@ -58,7 +59,7 @@ class Element(eqx.Module):
 
 
 def identity(structure: Structure, members: int | None = None) -> Element:
-    """The symmetry that changes nothing (one a member, if asked)."""
+    """The symmetry that changes nothing (one per member, if asked)."""
     permutations, logs = {}, {}
     for group in structure.groups:
         shape = (*(() if members is None else (members,)), *group.base_sizes, group.size)
@@ -78,10 +79,9 @@ def random(
 ) -> Element:
     """A uniform permutation of every group and log-normal scales of every direction.
 
-    ``members`` draws one a member; ``groups`` names those to move, the others stay.
+    ``members`` draws one per member; ``groups`` names those to move, the others stay.
     """
-    words = np.atleast_1d(key if isinstance(key, int) else jax.random.key_data(key))
-    generator = np.random.default_rng([int(word) for word in words.reshape(-1)])
+    generator = numpy_generator(key)
     element = identity(structure, members)
     permutations, logs = dict(element.permutations), dict(element.log_scales)
     for group in structure.groups:
@@ -129,6 +129,83 @@ def apply(
         for name, array in zip(names, arrays, strict=True)
     ]
     return jax.tree.unflatten(tree, moved)
+
+
+def apply_dual(
+    structure: Structure, gradients: Variables, element: Element, *, power: int = 1
+) -> Variables:
+    """Gradients of the weights, moved as a symmetry moves the weights.
+
+    Where ``apply`` multiplies a weight by λ, its gradient is divided by it:
+    ``∇L(T ω) = T⁻ᵀ ∇L(ω)``. Hand it what an optimiser keeps, in the shape of the variables, when a
+    network in training is moved: momentum with ``power=1``, squared gradients with ``power=2``.
+    Units are permuted as those of the weights. Exact for plain momentum; the steps of an optimiser
+    that divides by its second moments are not invariant under scalings, whatever is carried.
+
+    >>> import credax as cx
+    >>> from credax.structure import random, trace
+    >>> network, x = cx.networks.MLP((4,), outputs=2), jax.numpy.ones((3, 2))
+    >>> variables = network.init(jax.random.key(0), x)
+    >>> structure = trace(network, variables, x)
+    >>> moved = apply_dual(structure, variables, random(structure, 1))
+    >>> moved.params["0_dense"]["kernel"].shape
+    (2, 4)
+    """
+    if power < 1:
+        raise InputError(f"power is {power}; give 1 for gradients and momenta, 2 for their squares")
+    population = is_population(structure, gradients)
+    if element.batched and not population:
+        raise InputError(
+            "element has a members axis and gradients have none; give one element, or gradients of "
+            "every member"
+        )
+    logs = {name: -power * value for name, value in element.log_scales.items()}
+    against = Element(element.permutations, logs, structure)
+    names, (arrays, tree) = tree_names(gradients), jax.tree.flatten(gradients)
+    moved = [
+        moved_array(structure, name, array, against, population, shifted=False)
+        for name, array in zip(names, arrays, strict=True)
+    ]
+    return jax.tree.unflatten(tree, moved)
+
+
+def inverse(element: Element) -> Element:
+    """The symmetry that undoes this one: argsort of the orders, minus the logarithms.
+
+    Exact for permutations; scales come back to within a few roundings.
+    """
+    orders, logs = {}, {}
+    for group in element.structure.groups:
+        order = element.permutations[group.id]
+        back = namespace(order).argsort(order, axis=-1)
+        orders[group.id] = _carried(group, back, element, along=False)
+        for k in range(len(group.scalings)):
+            logs[group.id, k] = -_carried(group, element.log_scales[group.id, k], element)
+    return Element(orders, logs, element.structure)
+
+
+def compose(first: Element, second: Element) -> Element:
+    """``apply(compose(a, b)) = apply(a) after apply(b)``; both with a members axis, or none.
+
+    Scales: b's, and a's seen from before b. Orders: b's, then a's.
+    """
+    undo = inverse(second)
+    orders, logs = {}, {}
+    for group in first.structure.groups:
+        later = _carried(group, first.permutations[group.id], undo, along=False)
+        order = second.permutations[group.id]
+        orders[group.id] = namespace(order).take_along_axis(order, later, axis=-1)
+        for k in range(len(group.scalings)):
+            value = _carried(group, first.log_scales[group.id, k], undo)
+            logs[group.id, k] = second.log_scales[group.id, k] + value
+    return Element(orders, logs, first.structure)
+
+
+def _carried(group: UnitGroup, array, element: Element, along: bool = True):
+    """A vector ``[base..., units]`` after the permutation of its base and, if asked, its units."""
+    last = Leaf(group.atom, {}) if along else None
+    leaves = (*(Leaf(atom, {}) for atom in element.base(group)), last)
+    return permuted(element.structure, View(array, leaves), element).array
 
 
 def rounded(element: Element) -> Element:
@@ -200,7 +277,7 @@ def log_factor(structure: Structure, view: View, element: Element):
             value = element.log_scales[group.id, k]
             if isinstance(value, np.ndarray) and not value.any():
                 continue
-            value = spread(value, view, element.base(group), axis)
+            value = broadcast(value, view, element.base(group), axis)
             term = float(exponent) * value
             logs = term if logs is None else logs + term
     return logs
@@ -238,14 +315,14 @@ def permuted(structure: Structure, view: View, element: Element) -> View:
     return view
 
 
-def _taken(view: View, element: Element, group: Group, axis: int):
+def _taken(view: View, element: Element, group: UnitGroup, axis: int):
     order, base = element.permutations[group.id], element.base(group)
     if isinstance(order, np.ndarray) and np.all(order == np.arange(group.size)):
         return view.array
     xp = namespace(view.array)
     if not base:
         return xp.take(view.array, order, axis=axis)
-    index = spread(order, view, base, axis)
+    index = broadcast(order, view, base, axis)
     # Only the axes of the index may differ from 1: the others are broadcast by hand for numpy.
     shape = tuple(
         n if i == axis else m

@@ -16,8 +16,9 @@ from credax.errors import InputError
 from credax.files import tree_names
 from credax.network import Network, Variables
 from credax.networks.convolution import using_implementation
-from credax.structure.groups import Structure, build
-from credax.structure.labels import Leaf, Space, Uniform, leaves, rebuild
+from credax.structure.build import build
+from credax.structure.groups import Structure
+from credax.structure.labels import Atoms, Leaf, Uniform, leaves, rebuild
 from credax.structure.rules import RULES
 from credax.structure.rules_control import cond_, scan_, while_
 from credax.structure.values import Context, Records, StructureError, Value, constant
@@ -61,7 +62,7 @@ def trace(
     _check("epsilon", epsilon, ("exact", "ignore"))
     _check("statistics", statistics, ("consistent", "held", "free"))
     jaxpr, shapes = _computation(network, variables, x)
-    context = Context(Space(), on_unknown, epsilon)
+    context = Context(Atoms(), on_unknown, epsilon)
     names = tree_names(shapes)
     wanted = dict(zip(names, map(_shape, jax.tree.leaves(shapes)), strict=True))
     context.params = {
@@ -154,7 +155,7 @@ def _pass(context: Context, jaxpr: ClosedJaxpr, wanted: dict) -> None:
                 space.pin(label, "does not reach the output")
 
 
-def _numbered(space: Space, label, name: str, start: int):
+def _numbered(space: Atoms, label, name: str, start: int):
     """The label with an unknown exponent on every leaf."""
     count = iter(range(start, start + 10**6))
 

@@ -2,11 +2,11 @@
 
 from credax.structure.labels import (
     ONE,
+    Atoms,
     Combine,
     Label,
     Leaf,
     Product,
-    Space,
     Sum,
     Uniform,
     leaves,
@@ -17,7 +17,7 @@ from credax.structure.labels import (
 _INCOMPATIBLE = "incompatible axes"
 
 
-def unify(space: Space, left: Label, right: Label, combine: Combine) -> Label:
+def unify(space: Atoms, left: Label, right: Label, combine: Combine) -> Label:
     """The common label of an axis of two arrays; ``combine`` says how degrees meet.
 
     Uniform yields to anything; atoms are joined or refined; products are matched factor by factor
@@ -46,7 +46,7 @@ def unify(space: Space, left: Label, right: Label, combine: Combine) -> Label:
     return _sum_product(space, left, right, combine)
 
 
-def _against_uniform(space: Space, label: Label, flat: Uniform, combine: Combine) -> Label:
+def _against_uniform(space: Atoms, label: Label, flat: Uniform, combine: Combine) -> Label:
     def meet(part):
         form = combine(part, Uniform(space.size(part), flat.zero))
         return Leaf(part.atom, form) if isinstance(part, Leaf) else Uniform(part.size)
@@ -54,13 +54,13 @@ def _against_uniform(space: Space, label: Label, flat: Uniform, combine: Combine
     return rebuild(label, meet)
 
 
-def _pinned(space: Space, left: Label, right: Label) -> Label:
+def _pinned(space: Atoms, left: Label, right: Label) -> Label:
     for label in (left, right):
         space.pin(label, _INCOMPATIBLE)
     return with_form(left, {})
 
 
-def _products(space: Space, left: Product, right: Product, combine: Combine) -> Label:
+def _products(space: Atoms, left: Product, right: Product, combine: Combine) -> Label:
     ours, theirs, done = list(left.factors), list(right.factors), []
     while ours and theirs:
         a, b = ours.pop(0), theirs.pop(0)
@@ -80,7 +80,7 @@ def _products(space: Space, left: Product, right: Product, combine: Combine) -> 
     return space.resolve(Product(tuple(done)))
 
 
-def _flat(space: Space, label: Product) -> list[Label]:
+def _flat(space: Atoms, label: Product) -> list[Label]:
     """What is left to match, as factors: a cut may have refined an atom further on."""
     resolved = space.resolve(label)
     if resolved == ONE:
@@ -88,7 +88,7 @@ def _flat(space: Space, label: Product) -> list[Label]:
     return list(resolved.factors) if isinstance(resolved, Product) else [resolved]
 
 
-def _sums(space: Space, left: Sum, right: Sum, combine: Combine) -> Label:
+def _sums(space: Atoms, left: Sum, right: Sum, combine: Combine) -> Label:
     ours, theirs, done = list(left.segments), list(right.segments), []
     while ours and theirs:
         a, b = ours.pop(0), theirs.pop(0)
@@ -110,7 +110,7 @@ def _sums(space: Space, left: Sum, right: Sum, combine: Combine) -> Label:
     return space.resolve(Sum(tuple(done)))
 
 
-def _gather(space: Space, first: Label, others: list[Label], size: int) -> Label | None:
+def _gather(space: Atoms, first: Label, others: list[Label], size: int) -> Label | None:
     """Short segments that together are as long as a long one, taken off the list; None if none."""
     taken, total = [first], space.size(first)
     for segment in others:
@@ -124,7 +124,7 @@ def _gather(space: Space, first: Label, others: list[Label], size: int) -> Label
     return Sum(tuple(taken))
 
 
-def _sum_product(space: Space, left: Label, right: Label, combine: Combine) -> Label:
+def _sum_product(space: Atoms, left: Label, right: Label, combine: Combine) -> Label:
     total, product = (left, right) if isinstance(left, Sum) else (right, left)
     assert isinstance(total, Sum)
     assert isinstance(product, Product)
@@ -138,15 +138,15 @@ def _sum_product(space: Space, left: Label, right: Label, combine: Combine) -> L
     outer = space.resolve(outer)
     if isinstance(outer, Sum):
         pieces = tuple(Product((segment, inner)) for segment in outer.segments)
-        spread = Sum(tuple(space.resolve(piece) for piece in pieces))
+        expanded = Sum(tuple(space.resolve(piece) for piece in pieces))
     else:
-        spread = space.copies(product)
-    first, second = (total, spread) if total is left else (spread, total)
-    if isinstance(space.resolve(spread), Product):
+        expanded = space.copies(product)
+    first, second = (total, expanded) if total is left else (expanded, total)
+    if isinstance(space.resolve(expanded), Product):
         return unify(space, first, second, combine)
     return _sums(space, Sum(_segments(space, first)), Sum(_segments(space, second)), combine)
 
 
-def _segments(space: Space, label: Label) -> tuple[Label, ...]:
+def _segments(space: Atoms, label: Label) -> tuple[Label, ...]:
     resolved = space.resolve(label)
     return resolved.segments if isinstance(resolved, Sum) else (resolved,)

@@ -7,7 +7,16 @@ from fractions import Fraction
 from typing import Any, NamedTuple
 
 from credax.errors import InputError
-from credax.structure.labels import Form, Label, Leaf, Space, Uniform, leaves, rebuild
+from credax.structure.labels import (
+    Atoms,
+    Form,
+    Label,
+    Leaf,
+    Uniform,
+    combined,
+    leaves,
+    rebuild,
+)
 from credax.structure.unify import unify
 
 
@@ -42,7 +51,7 @@ def named(tags: frozenset, kind: str) -> set[str]:
 
 
 @dataclass(frozen=True)
-class Read:
+class KernelRead:
     """A parameter that is contracted with an activation, by a product or a convolution."""
 
     path: str
@@ -56,7 +65,7 @@ class Records:
 
     constraints: list[Form] = field(default_factory=list)
     seen: list[tuple[tuple[Label, ...], tuple]] = field(default_factory=list)
-    reads: list[Read] = field(default_factory=list)
+    reads: list[KernelRead] = field(default_factory=list)
     axis_roles: dict[tuple[str, int], str] = field(default_factory=dict)
     leaf_roles: dict[tuple[str, int], str] = field(default_factory=dict)
     biases: dict[str, str] = field(default_factory=dict)
@@ -72,7 +81,7 @@ class Records:
 class Context:
     """The state of a trace: atoms, records, options, and where in the computation it stands."""
 
-    space: Space
+    space: Atoms
     on_unknown: str = "raise"
     epsilon: str = "exact"
     records: Records = field(default_factory=Records)
@@ -124,7 +133,7 @@ class Context:
     def same(self, left: Leaf | Uniform, right: Leaf | Uniform) -> Form:
         """Sums: degrees are equal; what is known to be zero has any degree."""
         if isinstance(left, Leaf) and isinstance(right, Leaf):
-            self.zero(_difference(left.form, right.form))
+            self.zero(combined(left.form, right.form, -1))
             return left.form
         flat, other = (left, right) if isinstance(left, Uniform) else (right, left)
         if isinstance(other, Uniform):
@@ -136,11 +145,11 @@ class Context:
 
     def product(self, left: Leaf | Uniform, right: Leaf | Uniform) -> Form:
         """Products: degrees add."""
-        return _difference(form_of(left), form_of(right), 1)
+        return combined(form_of(left), form_of(right), 1)
 
     def quotient(self, left: Leaf | Uniform, right: Leaf | Uniform) -> Form:
         """Quotients: degrees are subtracted."""
-        return _difference(form_of(left), form_of(right))
+        return combined(form_of(left), form_of(right), -1)
 
     def contracted(self, left: Leaf | Uniform, right: Leaf | Uniform) -> Form:
         """Sums of products: degrees cancel, unless one side is known to be zero."""
@@ -159,7 +168,7 @@ class Context:
         if value.origin is None:
             return
         path, records = value.origin, self.records
-        records.reads.append(Read(path, self.count, groups))
+        records.reads.append(KernelRead(path, self.count, groups))
         for axis, role in roles.items():
             if axis < len(value.where) and (source := value.where[axis]) is not None:
                 records.axis_roles[path, source] = role
@@ -185,17 +194,6 @@ class Context:
 def form_of(part: Leaf | Uniform) -> Form:
     """The degree of a leaf; a uniform axis does not scale."""
     return part.form if isinstance(part, Leaf) else {}
-
-
-def _difference(left: Form, right: Form, sign: int = -1) -> Form:
-    if not left and sign == 1:
-        return right
-    if not right:
-        return left
-    total = dict(left)
-    for name, value in right.items():
-        total[name] = total.get(name, Fraction(0)) + sign * value
-    return {name: value for name, value in total.items() if value}
 
 
 def constant(value: float | None, shape: tuple[int, ...]) -> Value:

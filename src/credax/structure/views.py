@@ -91,7 +91,7 @@ def _segments(array, axis: int, label: Sum, sizes):
         start = stop
 
 
-def spread(vector, view: View, base: tuple[int, ...], axis: int):
+def broadcast(vector, view: View, base: tuple[int, ...], axis: int):
     """A vector ``[base..., units]`` with its axes where the view has them, 1 elsewhere."""
     targets = [*(view.axis(atom) for atom in base), axis]
     order = sorted(range(len(targets)), key=targets.__getitem__)

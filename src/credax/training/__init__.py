@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from credax.lazy import lazy_names
+from credax.lazy import lazy_package
 
 if TYPE_CHECKING:
     from credax.training.config import Training as Training
@@ -18,20 +18,4 @@ if TYPE_CHECKING:
     from credax.training.observer import Observer as Observer
     from credax.training.run import RunFolder as RunFolder
 
-__getattr__, __all__ = lazy_names(  # pyright: ignore[reportUnsupportedDunderAll]
-    __name__,
-    {
-        "Training": "config",
-        "Descent": "dynamics",
-        "DescentState": "dynamics",
-        "Dynamics": "dynamics",
-        "MemberDiverged": "loop",
-        "fit": "loop",
-        "Map": "members",
-        "Shard": "members",
-        "Unroll": "members",
-        "Vmap": "members",
-        "Observer": "observer",
-        "RunFolder": "run",
-    },
-)
+__getattr__, __dir__, __all__ = lazy_package(__name__, __file__)  # pyright: ignore[reportUnsupportedDunderAll]

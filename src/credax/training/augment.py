@@ -13,13 +13,13 @@ CROP_PADDING = 4
 
 
 def flip(key: Key[Array, ""], x: Array) -> Array:
-    """Mirror each picture ``[height, width, channels]`` left to right, or not, by a fair coin."""
+    """Mirror each image ``[height, width, channels]`` left to right, or not, by a fair coin."""
     mirrored = jax.random.bernoulli(key, 0.5, (len(x),))
     return jnp.where(mirrored[:, None, None, None], x[:, :, ::-1], x)
 
 
 def crop(key: Key[Array, ""], x: Array, padding: int = CROP_PADDING) -> Array:
-    """Pad each picture with zeros on every side, then cut its size out at a random place."""
+    """Pad each image with zeros on every side, then cut its size out at a random place."""
     batch, height, width, channels = x.shape
     padded = jnp.pad(x, ((0, 0), (padding, padding), (padding, padding), (0, 0)))
     corners = jax.random.randint(key, (batch, 2), 0, 2 * padding + 1)
@@ -34,7 +34,7 @@ AUGMENTATIONS: dict[str, Callable[[Key[Array, ""], Array], Array]] = {"flip": fl
 
 
 def check_augmentations(augmentations: tuple[Any, ...], input_shape: tuple[int, ...]) -> None:
-    """Raise one sentence for an unknown name or inputs that are not pictures."""
+    """Raise an error for an unknown name or inputs that are not images."""
     names = tuple(name for name in augmentations if not callable(name))
     for name in names:
         if name not in AUGMENTATIONS:
@@ -42,7 +42,7 @@ def check_augmentations(augmentations: tuple[Any, ...], input_shape: tuple[int, 
     if names and len(input_shape) != 3:
         raise InputError(
             f"augment is {', '.join(names)} and inputs have shape {input_shape}; augmentations "
-            "need pictures of shape (height, width, channels): drop --augment"
+            "need images of shape (height, width, channels): drop --augment"
         )
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Int, PyTree, UInt32
 
 from credax.network import Variables
-from credax.training.dynamics import Info
+from credax.training.dynamics import Dynamics, Info, Replicas
 
 
 class CollectingState(NamedTuple):
@@ -26,7 +26,7 @@ class CollectingState(NamedTuple):
     seed: UInt32[Array, "..."]
 
 
-class Collecting(eqx.Module):
+class Collecting(Dynamics):
     """A dynamics of one network and a collector that looks at it after chosen steps.
 
     ``table[t]`` is the number of the capture made after ``t`` steps, or -1 (`capture_table`);
@@ -37,54 +37,31 @@ class Collecting(eqx.Module):
     collector: Any
     table: Int[Array, " steps"]
 
-    coupled = False
-
     @property
-    def replicas(self) -> int:
+    def replicas(self) -> Replicas:
         """As the wrapped dynamics has."""
         return self.inner.replicas
 
-    @property
-    def offset(self) -> int:
-        """As the wrapped dynamics has."""
-        return self.inner.offset
-
-    @property
-    def shared_batches(self) -> bool:
-        """As the wrapped dynamics has."""
-        return self.inner.shared_batches
-
-    @property
-    def around(self) -> Variables | None:
-        """As the wrapped dynamics has."""
-        return self.inner.around
-
-    def init(self, key, x) -> CollectingState:
-        """A fresh network and nothing collected."""
-        return self._first(key, self.inner.init(key, x))
-
-    def begin(self, key, variables: Variables) -> CollectingState:
-        """A given network and nothing collected."""
-        return self._first(key, self.inner.begin(key, variables))
+    def init(self, key, variables: Variables) -> CollectingState:
+        """A network and nothing collected yet."""
+        inner = self.inner.init(key, variables)
+        one = jax.tree.map(lambda leaf: leaf[0], self.inner.members(inner))
+        collected = self._capture(self.collector.empty(one), inner, jnp.int32(0))
+        # The last branch of the replica's key: steps and orders fold in others.
+        seed = jax.random.key_data(jax.random.fold_in(key, 2**31 - 2))
+        return CollectingState(inner, collected, jnp.int32(0), seed)
 
     def step(self, key, state: CollectingState, batch) -> tuple[CollectingState, Info]:
         """One step of the dynamics, then a look at the network if one is due."""
         inner, info = self.inner.step(key, state.inner, batch)
-        collected = self._look(state.collected, inner, state.steps + 1)
+        collected = self._capture(state.collected, inner, state.steps + 1)
         return CollectingState(inner, collected, state.steps + 1, state.seed), info
 
     def members(self, state: CollectingState) -> Variables:
         """The network as it is now, with an axis of length one."""
         return self.inner.members(state.inner)
 
-    def _first(self, key, inner) -> CollectingState:
-        one = jax.tree.map(lambda leaf: leaf[0], self.inner.members(inner))
-        collected = self._look(self.collector.empty(one), inner, jnp.int32(0))
-        # The last branch of the replica's key: steps and orders fold in others.
-        seed = jax.random.key_data(jax.random.fold_in(key, 2**31 - 2))
-        return CollectingState(inner, collected, jnp.int32(0), seed)
-
-    def _look(self, collected, inner, steps):
+    def _capture(self, collected, inner, steps):
         one = jax.tree.map(lambda leaf: leaf[0], self.inner.members(inner))
         number = self.table[steps]
         return self.collector.add(collected, one, jnp.maximum(number, 0), number >= 0)

@@ -61,11 +61,11 @@ class Training:
     last_batch: Literal["drop", "pad"] = "drop"
     """Rows that do not fill a batch: left out this epoch, or a batch padded with weight zero."""
     augment: tuple[str, ...] = ()
-    """Random changes of pictures: flip, crop; in Python also functions of key, x and y."""
+    """Random changes of images: flip, crop; in Python also functions of key, x and y."""
     shared_augment: bool = False
     """One draw of the augmentation for all members instead of one each."""
     strategy: Literal["auto", "vmap", "map", "unroll", "shard"] = "auto"
-    """How members run: all at once, in groups, one by one, or spread over devices."""
+    """How members run: all at once, in groups, one by one, or distributed over devices."""
     members_at_once: int = 1
     """Group size of strategy=map."""
     stepping: Literal["loop", "dispatch"] = "loop"

@@ -19,7 +19,7 @@ from credax.training.hooks import files_of
 FORMAT = 2
 # A change of these changes no mathematics, so a run may be resumed with others.
 FREE = {"checkpoint_every", "strategy", "members_at_once", "stepping", "placement"}
-# Where the rows come from; what they are is told by their digests.
+# Where the rows come from; their digests say what they are.
 PLACES = {"data", "data_dir", "download"}
 
 

@@ -1,6 +1,7 @@
-"""What a method gives the loop: a pure ``init`` and ``step``, and where its members are."""
+"""What a method gives the loop: pure ``init``, ``step`` and ``members``, and its replicas."""
 
-from typing import Any, NamedTuple, Protocol
+import abc
+from typing import ClassVar, NamedTuple
 
 import equinox as eqx
 import jax
@@ -18,56 +19,75 @@ from credax.training.schedule import optimiser_for
 Info = dict[str, Array]
 
 
-class Dynamics(Protocol):
-    """One replica's life. The loop runs ``replicas`` of them, each with its own key.
+class Replicas(eqx.Module):
+    """The independent copies that the loop trains, and where they start.
 
-    An object of this kind is a pytree: the arrays it holds are arguments of the compiled program,
-    never constants in it. A replica is one member (deep ensembles), one mode (SWAG, Laplace) or a
-    whole population whose members see each other (repulsive ensembles). One whose members cannot
-    be scored on validation rows before the end (infinite width) says ``scored = False``.
+    A replica is one member (deep ensembles), one mode (SWAG, Laplace), one chain (HMC) or one
+    member of a population whose members see each other (repulsive ensembles).
     """
 
-    replicas: int
-    """How many independent copies the loop trains."""
-    offset: int | np.int32
+    count: int = 1
+    """How many there are."""
+    offset: int | np.int32 = 0
     """Number of the first one: replica ``i`` uses ``fold_in(key, offset + i)``."""
-    shared_batches: bool
+    shared_batches: bool = False
     """All replicas see the same rows in the same order."""
-    coupled: bool
-    """False here; see `CoupledDynamics`."""
-
-    def init(self, key: Key[Array, ""], x: Any) -> PyTree:
-        """The first state; ``x`` is shaped like a batch of raw inputs."""
-        ...
-
-    def step(self, key: Key[Array, ""], state: PyTree, batch: Batch) -> tuple[PyTree, Info]:
-        """The next state, and scalars to record; ``loss`` is one number a member."""
-        ...
-
-    def members(self, state: PyTree) -> Variables:
-        """The members as they are now, on a leading axis (of length one for a single network)."""
-        ...
+    start: Variables | None = None
+    """Stacked networks to continue from, one per replica, instead of new ones."""
+    keep_best_of: int = 0
+    """Validation keeps so many best networks of each replica; 0 leaves it to the settings."""
 
 
-class CoupledDynamics(Protocol):
-    """Members that see each other: the loop hands over the whole population at once.
+class Hooks(eqx.Module):
+    """What the loop asks of every dynamics, with the answer that most of them give.
 
-    States have a leading members axis on every leaf; how members run inside is the strategy's part.
+    A dynamics is a pytree: the arrays it holds are arguments of the compiled program, never
+    constants in it.
     """
 
-    replicas: int
-    """How many members."""
-    offset: int
-    """Number of the first one."""
-    shared_batches: bool
-    """Always true: members are compared at the same inputs."""
-    coupled: bool
-    """Always true."""
+    coupled: ClassVar[bool] = False
+    """Whether a step needs all members at once (`CoupledDynamics`)."""
+    scored: ClassVar[bool] = True
+    """Whether members can be evaluated on validation rows while training goes on."""
 
-    def init(self, keys: Key[Array, " members"], x: Any, strategy: Strategy) -> PyTree:
-        """The first states; each member's depends on its own key alone."""
-        ...
+    @property
+    @abc.abstractmethod
+    def replicas(self) -> Replicas:
+        """The copies that the loop trains."""
 
+    @abc.abstractmethod
+    def members(self, state: PyTree) -> Variables:
+        """The networks of one replica now, on a leading axis (length one for one network)."""
+
+
+class Dynamics(Hooks):
+    """The training of one replica, as pure functions; the loop maps them over replicas."""
+
+    @abc.abstractmethod
+    def init(self, key: Key[Array, ""], variables: Variables) -> PyTree:
+        """The state before the first step, from a new or given network."""
+
+    @abc.abstractmethod
+    def step(self, key: Key[Array, ""], state: PyTree, batch: Batch) -> tuple[PyTree, Info]:
+        """The next state, and scalars to record; ``loss`` is one number per member."""
+
+
+class CoupledDynamics(Hooks):
+    """Members that see each other: the loop passes the whole population at once.
+
+    States have a leading members axis on every leaf; the strategy says how members run inside.
+    Batches are shared, so that members are compared at the same inputs.
+    """
+
+    coupled: ClassVar[bool] = True
+
+    @abc.abstractmethod
+    def init(
+        self, keys: Key[Array, " members"], variables: Variables, strategy: Strategy
+    ) -> PyTree:
+        """The states before the first step, from stacked networks."""
+
+    @abc.abstractmethod
     def step(
         self,
         keys: Key[Array, " members"],
@@ -76,12 +96,7 @@ class CoupledDynamics(Protocol):
         strategy: Strategy,
         alive: Bool[Array, " members"],
     ) -> tuple[PyTree, Info]:
-        """The next states; ``alive`` members only may influence others."""
-        ...
-
-    def members(self, state: PyTree) -> Variables:
-        """One member of the population, with an axis of length one."""
-        ...
+        """The next states; only members that are ``alive`` (finite) may influence others."""
 
 
 class DescentState(NamedTuple):
@@ -91,7 +106,7 @@ class DescentState(NamedTuple):
     optimiser: PyTree
 
 
-class Descent(eqx.Module):
+class Descent(Dynamics):
     """Gradient descent on the mean loss of one network: maximum a posteriori.
 
     ``adversarial`` holds the step of adversarial smoothing for each input entry in standard units
@@ -101,23 +116,11 @@ class Descent(eqx.Module):
     problem: Problem
     training: Training = eqx.field(static=True)
     num_data: int
-    replicas: int = 1
-    offset: int | np.int32 = 0
-    shared_batches: bool = False
+    replicas: Replicas = Replicas()  # pyright: ignore[reportIncompatibleMethodOverride]
     adversarial: Float[Array, "..."] | None = None
-    around: Variables | None = None
-    """Stacked networks to go on from, one a replica, instead of fresh ones."""
-    keep_best_of: int = 0
-    """Validation keeps so many best networks of each replica; 0 leaves it to the settings."""
 
-    coupled = False
-
-    def init(self, key, x) -> DescentState:
-        """A freshly initialised network."""
-        return self.begin(key, self.problem.init(key, x))
-
-    def begin(self, key, variables: Variables) -> DescentState:
-        """A given network, about to take its first step."""
+    def init(self, key, variables: Variables) -> DescentState:
+        """A network and its optimiser."""
         return DescentState(variables, self.optimiser().init(variables.params))
 
     def step(self, key, state: DescentState, batch: Batch) -> tuple[DescentState, Info]:

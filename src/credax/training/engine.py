@@ -46,10 +46,10 @@ def choose_engine(
     on_cpu = jax.default_backend() == "cpu"
     if strategy is None:
         convolutions = count_convolutions(problem, data) if on_cpu else 0
-        few = convolutions <= _FEW_CONVOLUTIONS and dynamics.replicas <= _FEW_MEMBERS
+        few = convolutions <= _FEW_CONVOLUTIONS and dynamics.replicas.count <= _FEW_MEMBERS
         strategy = Vmap() if not convolutions else Unroll() if few else Map(1)
     if isinstance(strategy, Shard):
-        strategy.check(dynamics.replicas, training.batch_size)
+        strategy.check(dynamics.replicas.count, training.batch_size)
     mixed = on_cpu and isinstance(strategy, Unroll)
     return Engine(strategy, training.stepping == "dispatch", "mixed" if mixed else "auto")
 

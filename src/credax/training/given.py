@@ -1,4 +1,4 @@
-"""What users hand to `credax.fit`, turned into what the loop takes; or one sentence."""
+"""What users hand to `credax.fit`, turned into what the loop takes; or an error."""
 
 from typing import Any
 
@@ -23,7 +23,7 @@ def training_rows(data: Any, name: str = "data") -> Split:
 
 
 def check_method(method: Any) -> None:
-    """Raise one sentence if this is no record of a method."""
+    """Raise an error if this is no record of a method."""
     if isinstance(method, type):
         raise InputError(
             f"method is the class {method.__name__}; give a record, such as {method.__name__}()"

@@ -64,7 +64,7 @@ def wants_tuning(method: Any) -> bool:
 
 
 def check_validation(method: Any, training: Training, validation: Split | None) -> None:
-    """Raise one sentence if rows are held out for something and there are none."""
+    """Raise an error if rows are held out for something and there are none."""
     if validation is not None and len(validation):
         return
     if wants_tuning(method):

@@ -7,7 +7,7 @@ from typing import Any
 
 CAUGHT = (signal.SIGINT, signal.SIGTERM)
 BEGINNING = "nothing was trained yet; the same command begins again"
-# What a signal finds: told by the loop, read by the command line.
+# State for signal handlers: set by the loop, read by the command line.
 _position = [BEGINNING]
 
 

@@ -1,18 +1,15 @@
 """Langevin dynamics: descent on the mean loss with the noise that makes it a sampler."""
 
-import math
 from typing import NamedTuple
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
 import optax
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from credax.network import Variables
 from credax.problem import Batch
-from credax.training.dynamics import Descent, Info
+from credax.training.dynamics import Descent, Dynamics, Info, Replicas
 from credax.training.schedule import learning_rate_at
 
 # The noise's branch of a step's key; the network's own randomness uses the key itself.
@@ -29,7 +26,7 @@ class LangevinState(NamedTuple):
     steps: Int[Array, ""]
 
 
-class Langevin(eqx.Module):
+class Langevin(Dynamics):
     """Stochastic gradient Langevin dynamics with friction ``a``, for U = N times the mean loss.
 
     ``m' = (1 - a) m + g + sqrt(2 a T / (N r)) ξ``, ``θ' = θ - r m'`` with the rate ``r``: in the
@@ -52,34 +49,13 @@ class Langevin(eqx.Module):
     quiet: int = 0
     cycle: int | None = None
 
-    coupled = False
-
     @property
-    def replicas(self) -> int:
-        """As descent has."""
+    def replicas(self) -> Replicas:
+        """As the wrapped dynamics has."""
         return self.descent.replicas
 
-    @property
-    def offset(self) -> int | np.int32:
-        """As descent has."""
-        return self.descent.offset
-
-    @property
-    def shared_batches(self) -> bool:
-        """As descent has."""
-        return self.descent.shared_batches
-
-    @property
-    def around(self) -> Variables | None:
-        """As descent has."""
-        return self.descent.around
-
-    def init(self, key, x) -> LangevinState:
-        """A freshly initialised network at rest."""
-        return self.begin(key, self.descent.problem.init(key, x))
-
-    def begin(self, key, variables: Variables) -> LangevinState:
-        """A given network at rest."""
+    def init(self, key, variables: Variables) -> LangevinState:
+        """A network with zero momentum."""
         zeros = jax.tree.map(jnp.zeros_like, variables.params)
         momentum = zeros if self.friction != 1 else {}
         square = zeros if self.decay is not None else {}
@@ -159,17 +135,3 @@ def _normal_like(key, tree: PyTree) -> PyTree:
     keys = jax.random.split(key, len(leaves))
     drawn = [jax.random.normal(k, a.shape, a.dtype) for k, a in zip(keys, leaves, strict=True)]
     return jax.tree.unflatten(structure, drawn)
-
-
-def stationary_variance(
-    precision: float, step: float, temperature: float = 1.0, friction: float = 1.0
-) -> float:
-    """Variance of the sampler on a Gaussian of this precision: ``T / (A (1 - h A / (2 (2 - a))))``.
-
-    ``step`` is ``h = rate / N``. It tends to ``T / A`` with the step.
-
-    >>> round(stationary_variance(2.0, 0.1, friction=0.1), 6)
-    0.527778
-    """
-    bias = 1 - step * precision / (2 * (2 - friction))
-    return temperature / (precision * bias) if bias > 0 else math.inf

@@ -140,7 +140,7 @@ class _Loop:
         self.reporter: Reporter = reporter
         self.observer: Observer | None = observer
         self.held_out: Split | None = validation
-        scored = validation if getattr(program.dynamics, "scored", True) else None
+        scored = validation if program.dynamics.scored else None
         self.validation = Validation.start(program, scored)
         self.step = 0
         self.seconds = 0.0
@@ -258,11 +258,11 @@ class _Loop:
 
     def _chunk(self, carry: Carry, supply, stop: int) -> Carry:
         program, ends = self.program, self.program.dispatch
-        settled = self.validation.settled
+        stopped = self.validation.stopped
         for step in range(self.step, stop) if ends else (self.step,):
             rows = supply(program, step)
             last = step + 1 if ends else stop
-            inputs = (program, rows, jnp.int32(step), jnp.int32(last), settled)
+            inputs = (program, rows, jnp.int32(step), jnp.int32(last), stopped)
             carry = advance(inputs, carry)
             if self.memory is None:
                 self.memory = program_bytes(advance, inputs, carry)
@@ -274,7 +274,7 @@ class _Loop:
             self.observer(self.step, members)
 
     def _drop_diverged(self, alive: np.ndarray) -> None:
-        offset = self.program.dynamics.offset
+        offset = self.program.dynamics.replicas.offset
         for member in np.flatnonzero(~alive):
             if int(member) not in self.diverged:
                 self.diverged[int(member)] = self.step
@@ -363,7 +363,7 @@ class _Loop:
         assert self.folder is not None
         program = self.program
         excluded = {
-            str(member + program.dynamics.offset): step / program.per_epoch
+            str(member + program.dynamics.replicas.offset): step / program.per_epoch
             for member, step in self.diverged.items()
         }
         date = datetime.now().astimezone().isoformat(timespec="minutes")

@@ -54,7 +54,7 @@ class Unroll(eqx.Module):
         return _stacked([function(mine, shared) for mine in separate(own)])
 
     def in_turn(self, functions, late, at_once: int = 1):
-        """``functions[i](late[i])``, each ``late`` kept back until earlier members are done.
+        """``functions[i](late[i])``, each ``late`` delayed until earlier members are done.
 
         What a function computes without ``late`` may be computed at any time, and shared with other
         parts of the program; what depends on it is in memory for about ``at_once`` members only.
@@ -101,7 +101,7 @@ def _one_after(tree: Any) -> jax.Array:
 
 
 class Shard(eqx.Module):
-    """Members spread over a mesh with axes ``("members", "data")``; batches over ``"data"``."""
+    """Members sharded over a mesh with axes ``("members", "data")``; batches over ``"data"``."""
 
     mesh: Mesh = eqx.field(static=True, converter=lambda mesh: _automatic(mesh))
 
@@ -138,7 +138,7 @@ class Shard(eqx.Module):
 
 
 def on_host(tree: Any) -> Any:
-    """Whole arrays for every process, also of populations spread over several processes."""
+    """Whole arrays for every process, also of populations distributed over several processes."""
 
     def whole(leaf):
         if not isinstance(leaf, jax.Array) or leaf.is_fully_addressable:

@@ -19,7 +19,7 @@ _INIT, _ORDER, _STEP, _AUGMENT = range(4)
 _SHARED = 2**31 - 1
 
 
-Settled = Bool[Array, " members"] | None
+Stopped = Bool[Array, " members"] | None
 """Members that have stopped; None where nobody ever does."""
 
 
@@ -54,7 +54,7 @@ class Program(eqx.Module):
 
     @property
     def per_epoch(self) -> int:
-        """Steps an epoch."""
+        """Steps per epoch."""
         return self.training.steps_per_epoch(self.num_data)
 
     @property
@@ -65,7 +65,7 @@ class Program(eqx.Module):
     @property
     def keys(self) -> Key[Array, " replicas"]:
         """Each replica's own key, the same in an ensemble of any size."""
-        numbers = jnp.arange(self.dynamics.replicas) + self.dynamics.offset
+        numbers = jnp.arange(self.dynamics.replicas.count) + self.dynamics.replicas.offset
         return jax.vmap(lambda i: jax.random.fold_in(self.key, i))(numbers)
 
     def shuffle(self, epoch: Array) -> Int[Array, "*replicas rows"]:
@@ -76,7 +76,7 @@ class Program(eqx.Module):
             key = jax.random.fold_in(jax.random.fold_in(key, _ORDER), epoch)
             return jnp.resize(jax.random.permutation(key, self.num_data), (length,))
 
-        if self.dynamics.shared_batches:
+        if self.dynamics.replicas.shared_batches:
             return order(jax.random.fold_in(self.key, _SHARED))
         return jax.vmap(order)(self.keys)
 
@@ -95,10 +95,10 @@ class Program(eqx.Module):
         batch = self.problem.prepare(x, y, weight)
         return self.strategy.split_batch(batch) if isinstance(self.strategy, Shard) else batch
 
-    def step(self, carry: Carry, rows: Rows, step: Array, start: Array, settled: Settled) -> Carry:
+    def step(self, carry: Carry, rows: Rows, step: Array, start: Array, stopped: Stopped) -> Carry:
         """One step of every replica; streamed ``rows`` begin with the batches of ``start``.
 
-        Members that have ``settled`` stay as they are.
+        Members that have ``stopped`` stay as they are.
         """
         if self.streamed:
             order = carry.order
@@ -109,13 +109,13 @@ class Program(eqx.Module):
             order = jax.lax.cond(fresh, shuffle, lambda: carry.order)
             supply = self.batch_rows(order, step)
         common = jax.random.fold_in(self.key, _SHARED)
-        together = self.dynamics.shared_batches
+        together = self.dynamics.replicas.shared_batches
         if self.dynamics.coupled:
             x, y = supply if self.streamed else jax.tree.map(lambda leaf: leaf[supply], rows)
             batch = self.batch(_branch(common, _AUGMENT, step), x, y, step)
             keys = jax.vmap(lambda key: _branch(key, _STEP, step))(self.keys)
             result = self.dynamics.step(keys, carry.states, batch, self.strategy, carry.alive)
-            return self._next(carry, order, settled, *result)
+            return self._next(carry, order, stopped, *result)
 
         def replica(own, shared):
             key, state, mine = own
@@ -128,14 +128,14 @@ class Program(eqx.Module):
 
         own = (self.keys, carry.states, None if together else supply)
         result = self.strategy(replica, own, supply if together else None)
-        return self._next(carry, order, settled, *result)
+        return self._next(carry, order, stopped, *result)
 
-    def _next(self, carry: Carry, order: Array, settled: Settled, states, info: Info) -> Carry:
+    def _next(self, carry: Carry, order: Array, stopped: Stopped, states, info: Info) -> Carry:
         alive = carry.alive & jnp.isfinite(info["loss"]).reshape(carry.alive.shape)
-        if settled is not None:
-            alive |= settled & carry.alive
+        if stopped is not None:
+            alive |= stopped & carry.alive
             count = len(jax.tree.leaves(states)[0])
-            still = settled.reshape(count, -1).all(1)  # a replica stops with its last member
+            still = stopped.reshape(count, -1).all(1)  # a replica stops with its last member
 
             def stay(old, new):
                 return jnp.where(still.reshape(-1, *(1,) * (old.ndim - 1)), old, new)
@@ -147,12 +147,12 @@ class Program(eqx.Module):
         """Every replica's first state; ``x`` is shaped like raw inputs."""
 
         keys = jax.vmap(lambda key: jax.random.fold_in(key, _INIT))(self.keys)
+        variables = self.dynamics.replicas.start
+        if variables is None:
+            variables = self.strategy(lambda key, _: self.problem.init(key, x), keys, None)
         if self.dynamics.coupled:
-            return self.dynamics.init(keys, x, self.strategy)
-        around = getattr(self.dynamics, "around", None)
-        if around is not None:
-            return self.strategy(lambda own, _: self.dynamics.begin(*own), (keys, around), None)
-        return self.strategy(lambda key, _: self.dynamics.init(key, x), keys, None)
+            return self.dynamics.init(keys, variables, self.strategy)
+        return self.strategy(lambda own, _: self.dynamics.init(*own), (keys, variables), None)
 
     def no_info(self, states: PyTree, example: Rows) -> PyTree:
         """Zero totals, shaped like what a step reports."""
@@ -196,13 +196,13 @@ def initialise(program: Program, example: Rows) -> Carry:
 
 
 @eqx.filter_jit(donate="all-except-first")
-def advance(inputs: tuple[Program, Rows, Array, Array, Settled], carry: Carry) -> Carry:
+def advance(inputs: tuple[Program, Rows, Array, Array, Stopped], carry: Carry) -> Carry:
     """Steps ``start`` to ``stop`` of every replica, in one loop; the old carry is given up."""
-    program, rows, start, stop, settled = inputs
+    program, rows, start, stop, stopped = inputs
     with using_implementation(program.convolution):
         if program.dispatch:
-            return program.step(carry, rows, start, start, settled)
-        one = lambda step, carry: program.step(carry, rows, step, start, settled)  # noqa: E731
+            return program.step(carry, rows, start, start, stopped)
+        one = lambda step, carry: program.step(carry, rows, step, start, stopped)  # noqa: E731
         return jax.lax.fori_loop(start, stop, one, carry)
 
 

@@ -15,7 +15,7 @@ from rich.progress import (
 
 
 class Reporter(Protocol):
-    """Told after every chunk how far training is."""
+    """Called after every chunk with the progress of training."""
 
     def start(self, title: str, total: int | None, done: int) -> None:
         """Work begins, ``done`` of ``total`` epochs behind it; None where the total is unknown."""

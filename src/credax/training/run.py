@@ -1,7 +1,7 @@
 """A run is a folder: what was asked, how it went, where it stands, what came out.
 
 ``config.json`` (fully resolved), ``rows.safetensors`` (a sample of the test rows, digests of the
-training rows), ``metrics.jsonl`` (a line per record), ``state.safetensors`` with ``state.json``
+training rows), ``metrics.jsonl`` (one line per record), ``state.safetensors`` with ``state.json``
 (the checkpoint, and the one before it), ``members.safetensors`` (the result). Every file is
 written under a temporary name, synced and renamed.
 """
@@ -90,7 +90,7 @@ class RunFolder:
         defaults: dict[str, Any] | None = None,
         before: Callable[[], dict[str, Any]] | None = None,
     ) -> None:
-        """Claim the folder for this configuration, or say in one sentence why not.
+        """Claim the folder for this configuration, or raise an error that says why not.
 
         A run written before a setting existed had what is now its default (``defaults``); one of
         the first format is compared with what ``before`` gives.
@@ -119,7 +119,7 @@ class RunFolder:
             raise
 
     def close(self) -> None:
-        """Let the folder go."""
+        """Release the folder."""
         if self._lock is not None:
             self._lock.close()
             self._lock = None

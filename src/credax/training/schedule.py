@@ -19,12 +19,12 @@ Factor = Callable[[Any], Any]
 
 def constant() -> Factor:
     """Always one."""
-    return lambda step: jnp.ones(())
+    return optax.constant_schedule(1.0)
 
 
 def cosine(total: int, final_ratio: float = 0.0) -> Factor:
     """``r + (1 - r) (1 + cos(π step / total)) / 2``: from one down to the final ratio ``r``."""
-    return lambda step: final_ratio + (1 - final_ratio) * 0.5 * (1 + jnp.cos(jnp.pi * step / total))
+    return optax.cosine_decay_schedule(1.0, total, alpha=final_ratio)
 
 
 def cyclic_cosine(total: int, cycles: int = 4) -> Factor:

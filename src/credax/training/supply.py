@@ -54,7 +54,8 @@ class StreamSupply:
 
     def __init__(self, split: Split, program: Program):
         self._x, self._y = split.x, narrow(split.y)
-        orders = 1 if program.dynamics.shared_batches else program.dynamics.replicas
+        replicas = program.dynamics.replicas
+        orders = 1 if replicas.shared_batches else replicas.count
         row = int(np.prod(split.x.shape[1:], dtype=int)) * split.x.dtype.itemsize
         step = max(1, orders * program.training.batch_size * row)
         self.longest = int(np.clip(STREAM_BYTES // step, 1, program.per_epoch))

@@ -27,7 +27,7 @@ class Validation:
     """What validation has seen so far.
 
     Members are scored one by one, by their own negative log-likelihood, so a member's fate does not
-    depend on the others: one that has not improved for ``patience`` validations has settled. Its
+    depend on the others: one that has not improved for ``patience`` validations has stopped. Its
     parameters no longer change while others go on, and its best stays what it was.
     """
 
@@ -41,7 +41,7 @@ class Validation:
     def start(cls, program: Program, rows: Split | None) -> "Validation":
         """Before the first validation; members are kept only where the settings need them."""
         training = program.training
-        wanted = getattr(program.dynamics, "keep_best_of", 0)
+        wanted = program.dynamics.replicas.keep_best_of
         slots, keep = max(1, wanted), training.keep_best or wanted > 0
         if rows is None and wanted:
             raise InputError(
@@ -69,12 +69,12 @@ class Validation:
 
     @property
     def finished(self) -> bool:
-        """Every member is settled."""
-        settled = self.settled
-        return settled is not None and bool(np.all(np.asarray(settled)))
+        """Every member is stopped."""
+        stopped = self.stopped
+        return stopped is not None and bool(np.all(np.asarray(stopped)))
 
     @property
-    def settled(self) -> Bool[Array, " members"] | None:
+    def stopped(self) -> Bool[Array, " members"] | None:
         """Members that have stopped; None where none ever does."""
         if not self.arrays or self.patience is None:
             return None
@@ -134,11 +134,11 @@ def _member_log_prob(problem: Problem, members: Variables, x, y) -> Float[Array,
 
 @eqx.filter_jit
 def _keep(arrays: dict[str, Any], members: Variables, each: Array, patience: int) -> dict[str, Any]:
-    settled: Bool[Array, " members"] = arrays["waiting"] >= patience
+    stopped: Bool[Array, " members"] = arrays["waiting"] >= patience
     score = arrays["score"]
     rows, worst = jnp.arange(len(each)), jnp.argmax(score, axis=1)
-    enters = (each < score[rows, worst]) & ~settled
-    better = (each < score.min(1)) & ~settled
+    enters = (each < score[rows, worst]) & ~stopped
+    better = (each < score.min(1)) & ~stopped
 
     def choose(new: PyTree, old: PyTree):
         old_one = old[rows, worst]

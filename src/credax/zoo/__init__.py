@@ -5,7 +5,7 @@ Names are loaded when first used.
 
 from typing import TYPE_CHECKING
 
-from credax.lazy import lazy_names
+from credax.lazy import lazy_package
 
 if TYPE_CHECKING:
     from credax.zoo.analysis import Analysis as Analysis
@@ -23,20 +23,4 @@ if TYPE_CHECKING:
     from credax.zoo.training import train_zoo as train_zoo
     from credax.zoo.writer import ZooWriter as ZooWriter
 
-_WHERE = {
-    "Zoo": "reader",
-    "DamagedMember": "reader",
-    "ZooWriter": "writer",
-    "Manifest": "manifest",
-    "train_zoo": "training",
-    "member_scores": "training",
-    "import_checkpoints": "importing",
-    "export_checkpoints": "importing",
-    "read_checkpoints": "checkpoints",
-    "Checkpoint": "checkpoints",
-    "NameMap": "names",
-    "MAPS": "names",
-    "analyse": "analysis",
-    "Analysis": "analysis",
-}
-__getattr__, __all__ = lazy_names(__name__, _WHERE)  # pyright: ignore[reportUnsupportedDunderAll]
+__getattr__, __dir__, __all__ = lazy_package(__name__, __file__)  # pyright: ignore[reportUnsupportedDunderAll]

@@ -1,4 +1,4 @@
-"""What a zoo says of training: is it one law, are units exchangeable, do functions collapse?"""
+"""Analyses of a zoo: equality of distributions, exchangeability of units, functional diversity."""
 
 import dataclasses
 from dataclasses import dataclass

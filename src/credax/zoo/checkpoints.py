@@ -1,4 +1,4 @@
-"""Published checkpoints: one safetensors file a network, in a folder or an archive."""
+"""Published checkpoints: one safetensors file per network, in a folder or an archive."""
 
 import re
 from collections.abc import Iterator

@@ -83,10 +83,10 @@ class NameMap:
     def _odd(self, arrays: Mapping[str, np.ndarray]) -> DamagedFile:
         given = {name for name in arrays if not name.endswith(_DROPPED)}
         known = {entry.theirs for entry in self.entries}
-        missing, strange = sorted(known - given), sorted(given - known)
+        missing, unexpected = sorted(known - given), sorted(given - known)
         return DamagedFile(
             f"this is not a {self.name}: missing {', '.join(missing[:4]) or 'nothing'}; not known "
-            f"{', '.join(strange[:4]) or 'nothing'}"
+            f"{', '.join(unexpected[:4]) or 'nothing'}"
         )
 
 

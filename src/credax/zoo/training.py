@@ -73,26 +73,19 @@ def train_zoo(
     """
     if count < 1 or at_once < 1:
         raise InputError(f"count is {count} and at_once {at_once}; give at least 1 of each")
-    training = training or Training()
-    if training.strategy == "auto":
-        training = training.replace(strategy="vmap")
+    training = _together(training)
     folder = Path(folder)
-    settings = {k: v for k, v in describe_training(training).items() if k not in FREE}
-    settled = problem.with_units(data.train.inputs, data.train.targets)
-    manifest = Manifest.of(
-        settled,
-        data.train.x,
-        network,
-        likelihood,
-        origin={
-            "seed": seed,
-            "least_accuracy": least_accuracy,
-            "training": settings,
-            "rows": fingerprint(data.train),
-            **(origin or {}),
-        },
+    manifest = zoo_manifest(
+        problem,
+        data,
+        network=network,
+        likelihood=likelihood,
+        training=training,
+        seed=seed,
         storage=storage,
         shard_members=shard_members,
+        least_accuracy=least_accuracy,
+        origin=origin,
     )
     with ZooWriter(folder, manifest) as writer:
         while writer.count < count:
@@ -106,6 +99,45 @@ def train_zoo(
             shutil.rmtree(run, ignore_errors=True)
         writer.finish()
     return Zoo.open(folder)
+
+
+def zoo_manifest(
+    problem: Problem,
+    data: Dataset,
+    *,
+    network: dict[str, Any],
+    likelihood: str,
+    training: Training | None = None,
+    seed: int = 0,
+    storage: Storage = "float32",
+    shard_members: int = 1024,
+    least_accuracy: float = LEAST_ACCURACY,
+    origin: dict[str, Any] | None = None,
+) -> Manifest:
+    """What `train_zoo` with these arguments writes down first."""
+    training = _together(training)
+    settings = {k: v for k, v in describe_training(training).items() if k not in FREE}
+    return Manifest.of(
+        problem.with_units(data.train.inputs, data.train.targets),
+        data.train.x,
+        network,
+        likelihood,
+        origin={
+            "seed": seed,
+            "least_accuracy": least_accuracy,
+            "training": settings,
+            "rows": fingerprint(data.train),
+            **(origin or {}),
+        },
+        storage=storage,
+        shard_members=shard_members,
+    )
+
+
+def _together(training: Training | None) -> Training:
+    """Members in one batched program, unless the training says otherwise."""
+    training = training or Training()
+    return training.replace(strategy="vmap") if training.strategy == "auto" else training
 
 
 def _train(problem, data, training, seed, start, size, run, reporter) -> Population | None:
@@ -142,7 +174,7 @@ def _store(writer: ZooWriter, population: Population | None, data: Dataset, indi
             if split is not None and len(split):
                 found = member_scores(population, split)
                 scores |= {f"{name}_{key}": value for key, value in found.items()}
-    judged = "validation_accuracy" if "validation_accuracy" in scores else "train_accuracy"
+    criterion = "validation_accuracy" if "validation_accuracy" in scores else "train_accuracy"
     for index in indices:
         if index not in alive:
             writer.append(None, {"seed_index": index, "status": "diverged"})
@@ -150,7 +182,7 @@ def _store(writer: ZooWriter, population: Population | None, data: Dataset, indi
         row = alive[index]
         record: dict[str, Any] = {"seed_index": index}
         record |= {name: round(float(value[row]), 6) for name, value in scores.items()}
-        if judged in record and record[judged] <= least:
+        if criterion in record and record[criterion] <= least:
             record["status"] = "failed"
         writer.append({name: array[row] for name, array in arrays.items()}, record)
 

@@ -23,6 +23,14 @@ from credax.zoo.manifest import (
 )
 
 
+def check_same_kind(folder: Path, found: Manifest, wanted: Manifest) -> None:
+    """Raise one sentence if a zoo on disk is not the one that is wanted."""
+    if not found.same_kind(wanted):
+        raise InputError(
+            f"{folder} holds a zoo of other networks or settings; choose another folder"
+        )
+
+
 class ZooWriter:
     """Appends members to a zoo, new or begun; use it in a ``with`` block.
 
@@ -123,10 +131,7 @@ class ZooWriter:
                 raise
             self.manifest.write(self.folder)
             return
-        if not found.same_kind(self.manifest):
-            raise InputError(
-                f"{self.folder} holds a zoo of other networks or settings; choose another folder"
-            )
+        check_same_kind(self.folder, found, self.manifest)
         self.manifest = found
         self.records = read_journal(self.folder)
         self._adopt()

@@ -1,4 +1,4 @@
-"""Label-preserving corruptions of pictures at five severities: *generated corruptions*."""
+"""Label-preserving corruptions of images at five severities: *generated corruptions*."""
 
 from credax.data.corruptions.apply import corrupt as corrupt
 from credax.data.corruptions.apply import corrupted as corrupted

@@ -1,4 +1,4 @@
-"""Corrupting batches of pictures: one compiled program a corruption and picture shape."""
+"""Corrupting batches of images: one compiled program per corruption and image shape."""
 
 import dataclasses
 import zlib
@@ -31,7 +31,7 @@ def corrupt(
     ids: ArrayLike | None = None,
     maximum: float | None = None,
 ) -> Shaped[np.ndarray, "rows height width channels"]:
-    """Pictures changed so that their label stays the same.
+    """Images changed so that their label stays the same.
 
     Row ``i`` is drawn under ``fold_in(fold_in(fold_in(key, kind), severity), ids[i])`` and depends
     on nothing else: not on the other rows, their number or their order.
@@ -42,7 +42,7 @@ def corrupt(
     - ``kind``: a name of `names`, or a `Corruption`.
     - ``severity``: 1 to 5; 0 returns ``x``.
     - ``key``: a seed or a key.
-    - ``ids`` ``[rows]``: a whole number for each picture; row numbers if left out.
+    - ``ids`` ``[rows]``: a whole number for each image; row numbers if left out.
     - ``maximum``: the value of white; if left out, 255 for ``uint8`` and 1 for floats. Handwritten
       digits of 0 to 16 need ``maximum=16``.
 
@@ -63,7 +63,7 @@ def corrupt(
     parameters = np.asarray(record.severities[severity - 1], np.float32)
     changed = np.empty_like(x)
     step = _rows_at_once(x.shape)
-    # The same pictures whether or not the caller works in double precision.
+    # The same images whether or not the caller works in double precision.
     with jax.enable_x64(False):
         key = jax.random.key(key) if isinstance(key, int | np.integer) else key
         number = np.uint32(zlib.crc32(record.name.encode()))
@@ -88,7 +88,7 @@ def corrupted(
     """A split under every kind and severity, one ``((kind, severity), Split)`` at a time.
 
     ``kinds`` is a suite (see `names`), a corruption, or several of them. A suite leaves out what
-    pictures of one channel cannot show (saturation). Inputs stay in the split's raw units and type,
+    images of one channel cannot show (saturation). Inputs stay in the split's raw units and type,
     targets and standardisation are kept. ``maximum`` is the value of white; if left out, it is the
     smallest of 1, 16, 255 and 65535 that no pixel of the split exceeds. Results on such data are
     results on *generated corruptions*, not on published files.
@@ -121,7 +121,7 @@ def white_of(x: Shaped[np.ndarray, "..."]) -> float:
     largest = x.max(initial=0)
     if not largest <= _WHITES[-1]:
         raise InputError(
-            f"x reaches {largest}; pictures have values from 0 to 1, 16, 255 or 65535: "
+            f"x reaches {largest}; images have values from 0 to 1, 16, 255 or 65535: "
             "give the value of white as maximum"
         )
     return next(white for white in _WHITES if largest <= white)
@@ -143,7 +143,7 @@ def _rows_at_once(shape: tuple[int, ...]) -> int:
 
 def _white(x: np.ndarray, maximum: float | None) -> np.float32:
     if x.dtype.kind not in "iuf":
-        raise InputError(f"x has type {x.dtype}; give pictures of integers or floats")
+        raise InputError(f"x has type {x.dtype}; give images of integers or floats")
     if maximum is None:
         if x.dtype.kind != "f" and x.dtype != np.uint8:
             raise InputError(
@@ -168,7 +168,7 @@ def _check_ids(ids: ArrayLike | None, rows: int) -> np.ndarray:
     if numbers.shape != (rows,) or numbers.dtype.kind not in "iu":
         raise InputError(
             f"ids has shape {numbers.shape} and type {numbers.dtype}; "
-            f"give one whole number for each of the {rows} pictures"
+            f"give one whole number for each of the {rows} images"
         )
     if rows and not 0 <= numbers.min() <= numbers.max() < 2**32:
         raise InputError(
@@ -179,16 +179,16 @@ def _check_ids(ids: ArrayLike | None, rows: int) -> np.ndarray:
 
 def _check_severity(severity: int) -> int:
     if severity not in (0, *SEVERITIES):
-        raise InputError(f"severity is {severity}; give 1 to 5, or 0 for clean pictures")
+        raise InputError(f"severity is {severity}; give 1 to 5, or 0 for clean images")
     return int(severity)
 
 
 def _check_pictures(x: np.ndarray, record: Corruption) -> None:
     if x.ndim != 4 or 0 in x.shape[1:]:
-        raise InputError(f"x has shape {x.shape}; give pictures [rows, height, width, channels]")
+        raise InputError(f"x has shape {x.shape}; give images [rows, height, width, channels]")
     if min(x.shape[1:3]) < 4:
         raise InputError(
-            f"x has pictures of {x.shape[1]} by {x.shape[2]} pixels; give at least 4 by 4"
+            f"x has images of {x.shape[1]} by {x.shape[2]} pixels; give at least 4 by 4"
         )
     if record.coloured and x.shape[-1] == 1:
         raise InputError(

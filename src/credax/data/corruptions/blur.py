@@ -1,4 +1,4 @@
-"""Blurs: each keeps constant pictures. Lengths are in pixels of a 32 by 32 picture."""
+"""Blurs: each keeps constant images. Lengths are in pixels of a 32 by 32 image."""
 
 import jax
 import jax.numpy as jnp
@@ -15,7 +15,7 @@ _GLASS_ROUNDS = 2
 _GLASS_SIXTEENTHS = 6
 # Axis and parity: neighbours to the right of even, then odd columns, then below even, odd rows.
 _PAIRINGS = ((1, 0), (1, 1), (0, 0), (0, 1))
-# Steps of at most half a pixel in a 32 by 32 picture at the published strengths.
+# Steps of at most half a pixel in a 32 by 32 image at the published strengths.
 _ZOOM_STEPS = 10
 _LONGEST_TRAIL = 8
 
@@ -39,7 +39,7 @@ def defocus_blur(key: Key[Array, ""], image: _Image, parameters) -> _Image:
 def motion_blur(key: Key[Array, ""], image: _Image, parameters) -> _Image:
     """A trail to one side at an angle within 45° of horizontal; parameters ``(radius, σ)``.
 
-    The trail falls off as a Gaussian and ends after twice the radius, or a quarter of the picture.
+    The trail falls off as a Gaussian and ends after twice the radius, or a quarter of the image.
     """
     radius, sigma = parameters * span(image.shape)
     slope = jnp.tan(jax.random.uniform(key, minval=-jnp.pi / 4, maxval=jnp.pi / 4))
@@ -50,9 +50,9 @@ def motion_blur(key: Key[Array, ""], image: _Image, parameters) -> _Image:
 
 
 def zoom_blur(key: Key[Array, ""], image: _Image, parameters) -> _Image:
-    """The mean of the picture and its enlargements 1, 1.01, ... ; parameters ``(largest,)``.
+    """The mean of the image and its enlargements 1, 1.01, ... ; parameters ``(largest,)``.
 
-    The enlargements are spread evenly over the same range, as many as the picture can show.
+    The enlargements are spread evenly over the same range, as many as the image can show.
     """
     (largest,) = parameters
     height, width, _ = image.shape
@@ -69,7 +69,7 @@ def zoom_blur(key: Key[Array, ""], image: _Image, parameters) -> _Image:
 
 
 def glass_blur(key: Key[Array, ""], image: _Image, parameters) -> _Image:
-    """Neighbours trade places between two slight blurs; parameters ``(σ, reach, rounds)``.
+    """Neighbours are swapped between two slight blurs; parameters ``(σ, reach, rounds)``.
 
     In a round, pixels pair up to the right (first even, then odd columns) and below (even, then odd
     rows), and each pair swaps by chance: pixels move, by one on average, and none is lost. Larger
@@ -79,7 +79,7 @@ def glass_blur(key: Key[Array, ""], image: _Image, parameters) -> _Image:
     scale = grain(image.shape)
     farthest = int(np.ceil(scale))
     words = jax.random.bits(key, (farthest, *image.shape[:2]))
-    # Small pictures have fewer pixels to spare.
+    # Small images have fewer pixels to spare.
     sixteenths = round(_GLASS_SIXTEENTHS * min(1.0, span(image.shape)))
     image = filters.gaussian_blur(image, sigma * scale)
     for turn in range(_GLASS_ROUNDS):
@@ -93,9 +93,9 @@ def glass_blur(key: Key[Array, ""], image: _Image, parameters) -> _Image:
 
 
 def shift(key: Key[Array, ""], image: _Image, parameters) -> _Image:
-    """Blend with the picture moved by one pixel, up, down, left or right; parameters ``(blend,)``.
+    """Blend with the image moved by one pixel, up, down, left or right; parameters ``(blend,)``.
 
-    The edge is repeated where the picture moved away.
+    The edge is repeated where the image moved away.
     """
     (blend,) = parameters
     height, width, _ = image.shape

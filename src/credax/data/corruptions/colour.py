@@ -1,6 +1,6 @@
 """Value and saturation of pixels with any number of channels, and colours for as many.
 
-Value is the largest channel, saturation the spread below it, ``(value - smallest) / value``: the V
+Value is the largest channel, saturation the range below it, ``(value - smallest) / value``: the V
 and S of HSV, which do not need three channels. Hue is what stays when they change.
 """
 

@@ -39,7 +39,7 @@ def elastic_transform(key: Key[Array, ""], image: _Image, parameters) -> _Image:
     down = (jnp.arange(height) - height // 2)[:, None, None] / (side // 3)
     right = (jnp.arange(width) - width // 2)[None, :, None] / (side // 3)
     carried = first + (down - 1) * (second - third) / 2 + (right - 1) * (first - second) / 2
-    # Blurring over more pixels thins the noise out, hence the factor for large pictures; over less
+    # Blurring over more pixels thins the noise out, hence the factor for large images; over less
     # than half a pixel it would tear small ones apart.
     noise = draws[3:].reshape(height, width, 2) * grain(image.shape)
     smooth = filters.gaussian_blur(noise, sigma * span(image.shape) / proportion(image.shape))
@@ -72,7 +72,7 @@ def spatter(key: Key[Array, ""], image: _Image, parameters) -> _Image:
 def sample(
     image: _Image, rows: Float[Array, "height width"], columns: Float[Array, "height width"]
 ) -> _Image:
-    """The picture read at real positions, interpolated linearly and reflected at the border."""
+    """The image read at real positions, interpolated linearly and reflected at the border."""
     height, width, _ = image.shape
     top, left = jnp.floor(rows), jnp.floor(columns)
     down, right = (rows - top)[..., None], (columns - left)[..., None]

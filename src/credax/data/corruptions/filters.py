@@ -1,6 +1,6 @@
-"""Linear filters of one picture as small matrices, reflected at the border.
+"""Linear filters of one image as small matrices, reflected at the border.
 
-A separable filter of a picture ``X [height, width]`` is ``A X Bᵀ``. Written so, a batch is one
+A separable filter of an image ``X [height, width]`` is ``A X Bᵀ``. Written so, a batch is one
 matrix product, the strength may be traced (one compiled program for all severities), and what a
 filter keeps can be read off ``A``: rows that sum to one keep constants, columns that sum to one
 keep the total.
@@ -32,7 +32,7 @@ def gaussian_matrix(size: int, sigma: Float[Array, ""]) -> Float[Array, "size si
     """
     sigma = jnp.maximum(sigma, _SMALLEST_SIGMA)
     here = jnp.arange(size)
-    # Two periods of reflections reach four sigma whenever sigma is below the size of the picture.
+    # Two periods of reflections reach four sigma whenever sigma is below the size of the image.
     periods = 2 * size * jnp.arange(-2, 3)
     direct = here[:, None] - here[None, :]
     mirrored = here[:, None] + here[None, :] + 1
@@ -93,7 +93,7 @@ def trail(
     slope: Float[Array, ""],
     weights: Float[Array, "steps"],
 ) -> Float[Array, "height width channels"]:
-    """The weighted mean of the picture moved right by 0, 1, 2, ... pixels and down ``slope`` each.
+    """The weighted mean of the image moved right by 0, 1, 2, ... pixels and down ``slope`` each.
 
     Moves to the right are whole pixels and cost nothing; moves down are interpolated linearly.
     """

@@ -1,4 +1,4 @@
-"""Noise: each pixel and channel on its own. Pictures have values in [0, 1] and are not clipped."""
+"""Noise: each pixel and channel on its own. Images have values in [0, 1] and are not clipped."""
 
 import jax
 import jax.numpy as jnp
@@ -41,7 +41,7 @@ def poisson(key: Key[Array, ""], mean: Float[Array, "*shape"]) -> Float[Array, "
 
     For small means the function is summed; for large ones the quantile at the normal ``z`` is
     ``λ + √λ z + (2 + z²)/6 - (2z + z³)/(72 √λ) + (-16 + 7z² + 3z⁴)/(810 λ)``, rounded down. No loop
-    depends on the data, so a batch runs in lockstep (rejection waits for its unluckiest pixel).
+    depends on the data, so a batch runs in lockstep (rejection would wait for the slowest pixel).
 
     M. Giles, Algorithm 955: approximation of the inverse Poisson cumulative distribution function,
     ACM TOMS 42 (2016).

@@ -1,6 +1,6 @@
 """The corruptions there are, their published strengths, and named suites of them.
 
-Strengths 1 to 5 are those made for 32 by 32 pictures by D. Hendrycks and T. Dietterich,
+Strengths 1 to 5 are those made for 32 by 32 images by D. Hendrycks and T. Dietterich,
 Benchmarking neural network robustness to common corruptions and perturbations, ICLR 2019.
 """
 
@@ -16,9 +16,9 @@ SEVERITIES = (1, 2, 3, 4, 5)
 
 @dataclass(frozen=True)
 class Corruption:
-    """A label-preserving change of a picture at five strengths.
+    """A label-preserving change of an image at five strengths.
 
-    ``function(key, image, parameters)`` changes one picture ``[height, width, channels]`` of values
+    ``function(key, image, parameters)`` changes one image ``[height, width, channels]`` of values
     in [0, 1]; ``severities`` holds its parameters, one tuple for each of the severities 1 to 5.
     ``coloured`` ones need more than one channel.
     """
@@ -61,7 +61,7 @@ _MAIN = (
     ),
     Corruption(
         "glass_blur",
-        "neighbouring pixels trade places, as behind ribbed glass",
+        "neighbouring pixels swapped, as behind ribbed glass",
         blur.glass_blur,
         ((0.05, 1, 1), (0.25, 1, 1), (0.4, 1, 1), (0.25, 1, 2), (0.4, 1, 2)),
     ),
@@ -79,7 +79,7 @@ _MAIN = (
     ),
     Corruption(
         "snow",
-        "streaks of flakes over a whitened picture",
+        "streaks of flakes over a whitened image",
         weather.snow,
         (
             (0.1, 0.2, 1, 0.6, 8, 3, 0.95),
@@ -97,7 +97,7 @@ _MAIN = (
     ),
     Corruption(
         "fog",
-        "a bright cloud over the picture",
+        "a bright cloud over the image",
         weather.fog,
         ((0.2, 3), (0.5, 3), (0.75, 2.5), (1, 2), (1.5, 1.75)),
     ),
@@ -109,7 +109,7 @@ _MAIN = (
     ),
     Corruption(
         "contrast",
-        "drawn towards the mean of each channel",
+        "contrast reduced towards the mean of each channel",
         weather.contrast,
         _each(0.75, 0.5, 0.4, 0.3, 0.15),
     ),

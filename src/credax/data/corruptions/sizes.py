@@ -1,10 +1,10 @@
-"""How lengths made for 32 by 32 pictures carry over to pictures of other sizes."""
+"""How lengths made for 32 by 32 images carry over to images of other sizes."""
 
 REFERENCE = 32
 
 
 def proportion(shape: tuple[int, ...]) -> float:
-    """The shorter side in units of 32 pixels: for lengths that are a share of the picture.
+    """The shorter side in units of 32 pixels: for lengths that are a share of the image.
 
     >>> proportion((64, 48, 3))
     1.5
@@ -13,7 +13,7 @@ def proportion(shape: tuple[int, ...]) -> float:
 
 
 def grain(shape: tuple[int, ...]) -> float:
-    """Scale of lengths of about a pixel (blurs, drops): they grow with the picture, never shrink.
+    """Scale of lengths of about a pixel (blurs, drops): they grow with the image, never shrink.
 
     A blur of less than half a pixel would do nothing.
 

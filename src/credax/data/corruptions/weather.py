@@ -20,19 +20,19 @@ _ICE = (0.82, 0.9, 1.0)
 
 
 def snow(key: Key[Array, ""], image: _Image, parameters) -> _Image:
-    """Streaks of falling flakes over a whitened picture.
+    """Streaks of falling flakes over a whitened image.
 
     Parameters ``(mean, deviation, zoom, threshold, radius, σ, mix)``: flakes are the values above
     the threshold of a normal field, enlarged by ``zoom``, drawn out over twice the radius with
-    Gaussian weights at an angle within 45° of vertical, and laid over the picture twice, once
-    turned by 180°. The picture keeps the share ``mix``; the rest is whitened.
+    Gaussian weights at an angle within 45° of vertical, and laid over the image twice, once
+    turned by 180°. The image keeps the share ``mix``; the rest is whitened.
     """
     mean, deviation, zoom, threshold, radius, sigma, mix = parameters
     height, width, _ = image.shape
     # The last draw turns the streaks: a second call of the generator would double the compilation.
     draws = jax.random.normal(key, (height * width + 1,))
     enlargement = jnp.maximum(zoom * proportion(image.shape), 1.0)
-    # As many flakes in a picture of any size: interpolation takes a third off the deviation.
+    # As many flakes in an image of any size: interpolation takes a third off the deviation.
     deviation = deviation * jnp.where(zoom > 1, 2 / 3, 1.0) / jnp.where(enlargement > 1, 2 / 3, 1.0)
     field = mean + deviation * _enlarged(draws[:-1].reshape(height, width), enlargement)
     flakes = jnp.where(field < threshold, 0.0, jnp.clip(field, 0.0, 1.0))
@@ -44,7 +44,7 @@ def snow(key: Key[Array, ""], image: _Image, parameters) -> _Image:
 
 
 def frost(key: Key[Array, ""], image: _Image, parameters) -> _Image:
-    """Ice crystals on the lens; parameters ``(picture weight, ice weight)``."""
+    """Ice crystals on the lens; parameters ``(image weight, ice weight)``."""
     keep, weight = parameters
     height, width, channels = image.shape
     ice = ice_crystals(key, (height, width))[..., None]
@@ -85,7 +85,7 @@ def cloud(
 ) -> Float[Array, "height width"]:
     """A random field in [0, 1], rough at every scale: octaves that shrink by ``decay²`` each.
 
-    Octave ``l`` is uniform noise on ``2^l + 1`` nodes a side, interpolated linearly; ``uniform``
+    Octave ``l`` is uniform noise on ``2^l + 1`` nodes per side, interpolated linearly; ``uniform``
     holds the draws of all octaves, `cloud_nodes` together, in [0, 1].
     """
     total, start = jnp.zeros(shape), 0
@@ -100,7 +100,7 @@ def cloud(
 
 
 def cloud_nodes(shape: tuple[int, int]) -> int:
-    """How many uniform draws a cloud over this picture takes."""
+    """How many uniform draws a cloud over this image takes."""
     return sum(side**2 for side in _octaves(shape))
 
 

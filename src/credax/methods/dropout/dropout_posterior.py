@@ -26,7 +26,7 @@ _FIELDS = {"draws": COUNT, "bits": COUNT, "masks": record(_MASKS)}
 
 
 class DropoutPosterior(eqx.Module):
-    """One network a mode, predicted with ``seeds`` of dropout masks ``[modes, draws, bits]``.
+    """One network per mode, predicted with ``seeds`` of dropout masks ``[modes, draws, bits]``.
 
     ``masks`` says what a seed does: it masks the kernels' inputs (`Inserted`), the same for all
     rows, or is the key of the network's own layers (`Own`). Batch statistics are those stored.
@@ -43,12 +43,12 @@ class DropoutPosterior(eqx.Module):
 
     @property
     def variables(self) -> Variables:
-        """The networks, one a mode: masks are not part of them."""
+        """The networks, one per mode: masks are not part of them."""
         return self.networks.variables
 
     @property
     def draws(self) -> int:
-        """Masks a mode."""
+        """Masks per mode."""
         return self.seeds.shape[1]
 
     @property

@@ -5,17 +5,16 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, Key, PyTree
 
 from credax.errors import InputError
 from credax.network import Variables
-from credax.phases import using_phase
 from credax.problem import Batch, Problem
 from credax.remembered import Remembered
 from credax.structure import Structure, kernels, modulate, trace, unit_shape
+from credax.train_mode import using_train_mode
 from credax.training import Descent
-from credax.training.dynamics import DescentState, Info
+from credax.training.dynamics import DescentState, Dynamics, Info, Replicas
 
 _structures = Remembered()
 
@@ -53,7 +52,7 @@ class Inserted(eqx.Module):
 
 
 class Own(eqx.Module):
-    """The network's own dropout layers in training mode, its batch statistics at rest.
+    """The network's own dropout layers in training mode, its running averages.
 
     With ``consistent`` rows are applied one by one under the same key: one mask for all rows.
     """
@@ -64,8 +63,8 @@ class Own(eqx.Module):
         """The network with dropout on."""
 
         def apply(rows):
-            # Batch statistics at rest: switching them to the batch's with dropout is a defect.
-            with using_phase(settled=None):
+            # Running batch statistics: switching them to the batch's with dropout is a defect.
+            with using_train_mode(use_running_average=None):
                 return problem.outputs(variables, rows, key=key, train=True)[0]
 
         return jax.vmap(lambda row: apply(row[None])[0])(x) if self.consistent else apply(x)
@@ -93,42 +92,21 @@ def inserted_masks(problem: Problem, x: Any, rate: float) -> Inserted:
     return Inserted(structure, rate)
 
 
-class MaskedDescent(eqx.Module):
+class MaskedDescent(Dynamics):
     """Gradient descent under inserted masks; each of ``groups`` parts of a batch has its own."""
 
     descent: Descent
     masks: Inserted
     groups: int = 1
 
-    coupled = False
-
     @property
-    def replicas(self) -> int:
-        """As descent has."""
+    def replicas(self) -> Replicas:
+        """As the wrapped dynamics has."""
         return self.descent.replicas
 
-    @property
-    def offset(self) -> int | np.int32:
-        """As descent has."""
-        return int(self.descent.offset)
-
-    @property
-    def shared_batches(self) -> bool:
-        """As descent has."""
-        return self.descent.shared_batches
-
-    @property
-    def around(self) -> Variables | None:
-        """As descent has."""
-        return self.descent.around
-
-    def init(self, key, x) -> DescentState:
-        """A freshly initialised network."""
-        return self.descent.init(key, x)
-
-    def begin(self, key, variables: Variables) -> DescentState:
-        """A given network."""
-        return self.descent.begin(key, variables)
+    def init(self, key, variables: Variables) -> DescentState:
+        """As descent begins."""
+        return self.descent.init(key, variables)
 
     def members(self, state: DescentState) -> Variables:
         """The network without masks, with an axis of length one."""
@@ -167,10 +145,10 @@ class MaskedDescent(eqx.Module):
 
 
 def drops(problem: Problem, variables: Variables, x: Any) -> bool:
-    """Whether the network draws random numbers in training with batch statistics at rest."""
+    """Whether the network draws random numbers in training with running averages."""
 
     def run(variables, x, key):
-        with using_phase(settled=None):
+        with using_train_mode(use_running_average=None):
             return problem.outputs(variables, x, key=key, train=True)[0]
 
     prepared = jax.eval_shape(problem.prepare_inputs, x)
@@ -179,7 +157,7 @@ def drops(problem: Problem, variables: Variables, x: Any) -> bool:
 
 
 def check_dropout(problem: Problem, variables: Variables, x: Any) -> None:
-    """Raise one sentence unless the network has dropout that can stay on by itself."""
+    """Raise an error unless the network has dropout that can stay on by itself."""
     if not drops(problem, variables, x):
         raise InputError(
             "rate is None and the network has no dropout of its own, so all of its members would "
@@ -187,13 +165,13 @@ def check_dropout(problem: Problem, variables: Variables, x: Any) -> None:
         )
     if not jax.tree.leaves(variables.state):
         return
-    with using_phase(settled=None) as phase:
+    with using_train_mode(use_running_average=None) as mode:
         jax.eval_shape(
             lambda v, a: problem.outputs(v, a, key=jax.random.key(0), train=True)[0],
             variables,
             jax.eval_shape(problem.prepare_inputs, x),
         )
-    if phase.seen == 0:
+    if mode.seen == 0:
         raise InputError(
             "the network's batch normalisation is not credax's own, so that dropout cannot stay on "
             "without it; use credax.networks.BatchNorm or a network without batch statistics"

@@ -10,7 +10,7 @@ import numpy as np
 from credax.batch_statistics import statistics, with_statistics
 from credax.data.dataset import Split
 from credax.errors import InputError
-from credax.methods.modes import Around, Kept, Modes, carries_statistics, collecting
+from credax.methods.modes import Kept, Modes, carries_statistics, collecting
 from credax.network import Variables
 from credax.posterior import Population, population
 from credax.problem import Problem
@@ -37,11 +37,7 @@ class MCBatchNorm(Modes):
     samples: int = 16
     """Minibatches whose statistics are drawn, for each mode."""
     rows: int = 32
-    """Rows of each of these minibatches; the fewer, the wider the spread."""
-    modes: int = 1
-    """Independent runs, mixed uniformly."""
-    around: Around = None
-    """A population to go on from, one mode a member."""
+    """Rows of each of these minibatches; the fewer, the larger the variance."""
 
     def __post_init__(self):
         Modes.__post_init__(self)

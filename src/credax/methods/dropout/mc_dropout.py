@@ -10,7 +10,7 @@ from credax.data.dataset import Split
 from credax.errors import InputError
 from credax.methods.dropout.dropout_posterior import DropoutPosterior
 from credax.methods.dropout.masks import MaskedDescent, Own, check_dropout, inserted_masks
-from credax.methods.modes import Around, Kept, Modes, collecting, example_variables
+from credax.methods.modes import Kept, Modes, collecting, example_variables
 from credax.posterior import population
 from credax.problem import Problem
 from credax.training import Training
@@ -24,9 +24,9 @@ class MCDropout(Modes):
     ``W_s = diag(z_s / (1 - p)) W`` with ``z ~ Bernoulli(1 - p)`` on the input units of every dense
     and convolution kernel, for any network; a draw has one mask for all rows, so that a member is
     one function. With ``rate=None`` the network's own dropout layers are used instead, and only
-    they are on: batch statistics are at rest. Costs one training, and ``samples`` passes a
-    prediction; one network a mode is stored. Reference: Gal and Ghahramani, Dropout as a Bayesian
-    approximation, ICML 2016.
+    they are on: batch normalisation uses its running statistics. Costs one training, and
+    ``samples`` passes per prediction; one network per mode is stored. Reference: Gal and
+    Ghahramani, Dropout as a Bayesian approximation, ICML 2016.
 
     >>> MCDropout().rate, MCDropout().samples
     (0.1, 100)
@@ -40,13 +40,11 @@ class MCDropout(Modes):
     samples: int = 100
     """Masks drawn for each mode."""
     mask_groups: int = 8
-    """Most equal parts of a training batch with masks of their own (own layers: a mask a row)."""
+    """Number of equal parts of a training batch with own masks (own layers: one mask per row)."""
     consistent: bool = True
-    """One mask a member for all rows; False, a mask a row, is for own layers only."""
+    """One mask per member for all rows; False, one mask per row, is for own layers only."""
     modes: int = 1
     """Independent networks, mixed uniformly."""
-    around: Around = None
-    """A population to go on from, one mode a member."""
 
     def __post_init__(self):
         Modes.__post_init__(self)

@@ -12,6 +12,7 @@ from credax.errors import InputError
 from credax.methods.ensemble import Ensemble, choices
 from credax.problem import Problem
 from credax.training import Descent, Training
+from credax.training.dynamics import Replicas
 
 
 @dataclass(frozen=True)
@@ -50,21 +51,16 @@ class DeepEnsemble(Ensemble):
             )
 
     def dynamics(self, problem: Problem, data: Split, training: Training) -> Descent:
-        """Gradient descent, once a member."""
+        """Gradient descent, once per member."""
         step = None if self.adversarial is None else self.adversarial * input_range(problem, data)
-        return self.descent(
-            problem,
-            data,
-            training,
-            # An array, so that ensembles with other first members share one compiled program.
-            offset=np.int32(self.offset),
-            shared_batches=self.batches == "shared",
-            adversarial=step,
-        )
+        # An array, so that ensembles with other first members share one compiled program.
+        first = np.int32(self.offset)
+        replicas = Replicas(self.members, first, shared_batches=self.batches == "shared")
+        return Descent(problem, training, len(data), replicas, step)
 
 
 def input_range(problem: Problem, data: Split) -> jax.Array:
-    """Greatest less least value of every input entry over the data, in standard units."""
+    """Greatest minus least value of every input entry over the data, in standard units."""
     prepare = problem.prepare_inputs
     block = 4096
     starts = range(0, len(data), block)

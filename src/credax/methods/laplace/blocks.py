@@ -90,7 +90,7 @@ class KroneckerFactor(eqx.Module):
         return scaled @ scaled.T
 
 
-class Dense(eqx.Module):
+class DenseBlock(eqx.Module):
     """The whole matrix ``[p, p]``."""
 
     matrix: Float[np.ndarray, "params params"]
@@ -122,7 +122,7 @@ class Dense(eqx.Module):
             raise _not_positive(prior) from error
 
 
-class Diagonal(eqx.Module):
+class DiagonalBlock(eqx.Module):
     """The diagonal only."""
 
     values: Float[np.ndarray, " params"]
@@ -149,7 +149,7 @@ class Diagonal(eqx.Module):
         return precision
 
 
-class LowRank(eqx.Module):
+class LowRankBlock(eqx.Module):
     """Leading eigenpairs; the curvature of all other directions counts as zero."""
 
     vectors: Float[np.ndarray, "params rank"]
@@ -219,9 +219,9 @@ class Kronecker(eqx.Module):
         return scale * np.kron(a, g) + _one(prior) * np.eye(len(a) * len(g))
 
 
-Block = Dense | Diagonal | LowRank | Kronecker
+Block = DenseBlock | DiagonalBlock | LowRankBlock | Kronecker
 Factor = DenseFactor | DiagonalFactor | LowRankFactor | KroneckerFactor
-BLOCKS = {block.kind: block for block in (Dense, Diagonal, LowRank, Kronecker)}
+BLOCKS = {block.kind: block for block in (DenseBlock, DiagonalBlock, LowRankBlock, Kronecker)}
 
 
 def shapes_of(block: Block) -> list[list[int]]:
@@ -240,7 +240,7 @@ def _one(prior: Any) -> float:
     if len(prior) > 1:
         raise InputError(
             "prior_precision differs within a Kronecker or low-rank block, which takes one value; "
-            "use structure='full' or 'diagonal', or one value an array"
+            "use structure='full' or 'diagonal', or one value per array"
         )
     if not prior[0] > 0:
         raise _not_positive(prior[0])

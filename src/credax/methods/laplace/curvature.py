@@ -13,12 +13,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from credax.methods.laplace.layers import with_layers
 from credax.methods.laplace.likelihood import curvature_root, log_likelihood, row_outputs
-from credax.methods.laplace.reads import tapped
 from credax.methods.laplace.subset import Subset, named, with_weights
 from credax.network import Variables
 from credax.problem import Problem
-from credax.structure.taps import Read
+from credax.structure.linear_layers import LinearLayer
 
 MOST_ROWS = 512
 
@@ -106,15 +106,15 @@ def _product(problem, variables, subset: Subset, part: Part, vector: Any) -> Arr
     start = subset.take(weights)
     value, tangent = jax.jvp(outputs, (start,), (vector.astype(start.dtype),))
     root = jax.vmap(lambda o: curvature_root(problem, variables, o))(value)
-    pushed = jnp.einsum("rok,rpk,rp->ro", root, root, tangent)
-    pushed = pushed * jnp.asarray(part.weight)[:, None].astype(pushed.dtype)
-    return jax.vjp(outputs, start)[1](pushed)[0]
+    weighted = jnp.einsum("rok,rpk,rp->ro", root, root, tangent)
+    weighted = weighted * jnp.asarray(part.weight)[:, None].astype(weighted.dtype)
+    return jax.vjp(outputs, start)[1](weighted)[0]
 
 
 def curvature_product(
     problem: Problem, variables: Variables, subset: Subset, data, rows: int, vector: Any
 ) -> np.ndarray:
-    """The curvature times a vector, a pass over the data."""
+    """The curvature times a vector, one pass over the data."""
     each = (
         [_product(problem, variables, subset, part, vector)] for part in parts(data.x, data.y, rows)
     )
@@ -122,7 +122,7 @@ def curvature_product(
 
 
 class Opened(NamedTuple):
-    """One row's outputs, and of each kernel what goes in and the gradients by what comes out."""
+    """One row's outputs, and of each kernel its inputs and its output gradients."""
 
     outputs: Float[Array, " outputs"]
     inputs: dict[str, Float[Array, "positions inputs"]]
@@ -130,50 +130,60 @@ class Opened(NamedTuple):
 
 
 def opened(
-    problem: Problem, variables: Variables, reads: dict[str, Read], joint: bool, row, root: Any
+    problem: Problem,
+    variables: Variables,
+    layers: dict[str, LinearLayer],
+    joint: bool,
+    row,
+    root: Any,
 ) -> Opened:
-    """Lay one row open; ``root(outputs)`` gives the columns whose gradients are wanted.
+    """Layer inputs and output gradients of one row.
 
-    With ``joint`` what goes in ends with the number that multiplies the bias.
+    ``root(outputs)`` gives the columns whose gradients are wanted. With ``joint`` the inputs end
+    with the number that multiplies the bias.
     """
     weights = problem.weights(variables.params)
-    network = tapped(problem, variables, reads)
+    network = with_layers(problem, variables, layers)
     dtype = jax.tree.leaves(weights)[0].dtype
     outputs, pull, rows = jax.vjp(
-        lambda taps: network(weights, row, taps), network.zeros(dtype), has_aux=True
+        lambda perturbations: network(weights, row, perturbations),
+        network.zeros(dtype),
+        has_aux=True,
     )
     (gradients,) = jax.vmap(pull)(root(outputs).T)
 
     def inside(path):
         a, one = rows[path]
-        if one is None or not joint or reads[path].bias is None:
+        if one is None or not joint or layers[path].bias is None:
             return a
         return jnp.concatenate([a, jnp.full((len(a), 1), one, a.dtype)], axis=1)
 
-    return Opened(outputs, {path: inside(path) for path in reads}, gradients)
+    return Opened(outputs, {path: inside(path) for path in layers}, gradients)
 
 
 @eqx.filter_jit
-def _factors(problem, variables, reads: dict[str, Read], joint: bool, part: Part) -> list[Array]:
+def _factors(
+    problem, variables, layers: dict[str, LinearLayer], joint: bool, part: Part
+) -> list[Array]:
     def one(row):
         root = lambda outputs: curvature_root(problem, variables, outputs)  # noqa: E731
-        return opened(problem, variables, reads, joint, row, root)
+        return opened(problem, variables, layers, joint, row, root)
 
     rows = jax.vmap(one)(problem.prepare_inputs(part.x))
     found = []
-    for path in reads:
+    for path in layers:
         a, g = rows.inputs[path], rows.gradients[path]
         weight = jnp.asarray(part.weight).astype(a.dtype)
         a = (a * weight[:, None, None]).reshape(-1, a.shape[-1])
         g = (g * weight[:, None, None, None]).reshape(-1, g.shape[-1])
-        found += [a.T @ a, g.T @ g / reads[path].positions]
+        found += [a.T @ a, g.T @ g / layers[path].positions]
     return found
 
 
 def kronecker_sums(
     problem: Problem,
     variables: Variables,
-    reads: dict[str, Read],
+    layers: dict[str, LinearLayer],
     joint: bool,
     data,
     rows: int,
@@ -184,8 +194,8 @@ def kronecker_sums(
     would not add up. Positions ``t = 1 .. T`` share the kernel (Grosse and Martens 2016).
     """
     blocks = parts(data.x, data.y, rows)
-    sums = _summed(_factors(problem, variables, reads, joint, part) for part in blocks)
-    return {p: (sums[2 * i] / len(data), sums[2 * i + 1]) for i, p in enumerate(reads)}
+    sums = _summed(_factors(problem, variables, layers, joint, part) for part in blocks)
+    return {p: (sums[2 * i] / len(data), sums[2 * i + 1]) for i, p in enumerate(layers)}
 
 
 class Fit(NamedTuple):

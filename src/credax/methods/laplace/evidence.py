@@ -15,7 +15,7 @@ class Evidence(NamedTuple):
     """What the evidence is made of, for one mode; everything is a sum over all rows.
 
     ``varying`` and ``constant`` are the parts of ``log p(D | θ*)``, ``values`` the number of target
-    values that a noise level speaks of, ``squares`` is ``|θ*|²`` of each block (each entry, where
+    values that the noise level covers, ``squares`` is ``|θ*|²`` of each block (each entry, where
     priors differ within a block).
     """
 

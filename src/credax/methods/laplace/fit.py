@@ -1,4 +1,4 @@
-"""The law around one trained network: its curvature, the tuned prior, and how near the mode is."""
+"""The Gaussian around one trained network: curvature, tuned prior, and the Newton decrement."""
 
 import warnings
 from typing import Any
@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import PyTree
 
 from credax.data.dataset import Split
-from credax.methods.laplace.blocks import Block, Dense, Diagonal, Kronecker, LowRank
+from credax.methods.laplace.blocks import Block, DenseBlock, DiagonalBlock, Kronecker, LowRankBlock
 from credax.methods.laplace.curvature import (
     curvature_product,
     dense_sums,
@@ -21,18 +21,18 @@ from credax.methods.laplace.evidence import tune
 from credax.methods.laplace.lanczos import leading_eigenpairs
 from credax.methods.laplace.likelihood import has_one_noise, without_prior
 from credax.methods.laplace.plan import Plan
-from credax.methods.laplace.posterior import LaplaceLaw
+from credax.methods.laplace.posterior import LaplaceGaussian
 from credax.methods.laplace.subset import Subset, named, smallest
 from credax.network import Variables
 from credax.prior import GaussianPrior
 from credax.problem import Problem
 
-# In posterior standard deviations a weight: a draw is at 1.
+# In posterior standard deviations per weight: a draw is at 1.
 FAR = 3.0
 
 
-class NotAtMode(UserWarning):
-    """The network that Laplace was asked to surround is not near a mode."""
+class NotConverged(UserWarning):
+    """The network that Laplace surrounds has not converged to a mode."""
 
 
 def curvature_blocks(
@@ -43,8 +43,8 @@ def curvature_blocks(
     itemsize = jax.tree.leaves(variables.params)[0].dtype.itemsize
     rows = rows_at_once(plan.bytes_a_row(itemsize), memory)
     found: dict[str, Block] = {}
-    if plan.reads:
-        sums = kronecker_sums(problem, variables, plan.reads, plan.joint, data, rows)
+    if plan.layers:
+        sums = kronecker_sums(problem, variables, plan.layers, plan.joint, data, rows)
         found = {path: Kronecker.of(a, g) for path, (a, g) in sums.items()}
     others = [piece for piece in plan.pieces if piece.kind != "kronecker"]
     if others and others[0].kind == "low-rank":
@@ -54,12 +54,14 @@ def curvature_blocks(
             size,
             min(rank, size),
         )
-        return (LowRank(vectors, values),)
+        return (LowRankBlock(vectors, values),)
     if others:
         sizes = tuple(p.size if p.kind == "dense" else -p.size for p in others)
         sums = dense_sums(problem, variables, plan.rest, sizes, data, rows)
         for piece, array in zip(others, sums, strict=True):
-            found[piece.names[0]] = Dense(array) if piece.kind == "dense" else Diagonal(array)
+            found[piece.names[0]] = (
+                DenseBlock(array) if piece.kind == "dense" else DiagonalBlock(array)
+            )
     return tuple(found[piece.names[0]] for piece in plan.pieces)
 
 
@@ -74,7 +76,7 @@ def largest_variances(
     return smallest(values, count)
 
 
-def law_around(
+def gaussian_around(
     problem: Problem,
     variables: Variables,
     data: Split,
@@ -85,30 +87,30 @@ def law_around(
     temperature: float,
     prior_precision: float | str,
     noise: bool,
-) -> tuple[LaplaceLaw, float]:
-    """One mode's law, and how far its network is from the mode (see `distance_from_mode`)."""
+) -> tuple[LaplaceGaussian, float]:
+    """One mode's Gaussian, and how far its network is from the mode (see `distance_from_mode`)."""
     blocks = curvature_blocks(problem, variables, data, plan, rank=rank, memory=memory)
     weights = problem.weights(variables.params)
     fit = fit_of(without_prior(problem), variables, plan.names, data)
     count = len(data) * plan.outputs if has_one_noise(problem.likelihood) else 0
     likelihood = np.array([fit.varying, fit.constant, count])
 
-    def law(priors, factor) -> LaplaceLaw:
+    def gaussian(priors, factor) -> LaplaceGaussian:
         factor, own = np.asarray(factor, np.float64), np.asarray(temperature, np.float64)
         arrays = tuple(np.asarray(p, np.float64) for p in priors)
-        return LaplaceLaw(blocks, arrays, factor, own, likelihood)
+        return LaplaceGaussian(blocks, arrays, factor, own, likelihood)
 
     prior = None if prior_precision in ("evidence", "by_layer") else prior_precision
     if prior == "problem":
         assert isinstance(problem.prior, GaussianPrior)
         prior = problem.prior.precision_for(len(data))
     tuned = tune(
-        law((), 1.0).evidence(plan, weights),
+        gaussian((), 1.0).evidence(plan, weights),
         by_block=prior_precision == "by_layer",
         noise=noise,
         prior=None if prior is None else float(prior),
     )
-    made = law(*tuned)
+    made = gaussian(*tuned)
     return made, distance_from_mode(problem, weights, fit.gradient, made, plan, len(data))
 
 
@@ -116,11 +118,11 @@ def distance_from_mode(
     problem: Problem,
     weights: PyTree,
     gradient: dict[str, np.ndarray],
-    law: LaplaceLaw,
+    gaussian: LaplaceGaussian,
     plan: Plan,
     num_data: int,
 ) -> float:
-    """``sqrt(gᵀ Σ g / P)``: a Newton step to the mode in posterior standard deviations a weight.
+    """``sqrt(gᵀ Σ g / P)``: the Newton decrement per weight, in posterior standard deviations.
 
     ``gradient`` is that of the log-likelihood; the problem's own prior is added to it.
     """
@@ -135,21 +137,21 @@ def distance_from_mode(
         slope = likelihood.reshape(arrays[name].shape) - np.asarray(prior[name], np.float64)
         joint[name] = jnp.asarray(slope, arrays[name].dtype)
     tree = jax.tree.unflatten(jax.tree.structure(weights), list(joint.values()))
-    factors = law.factors(jax.tree.leaves(weights)[0].dtype)
+    factors = gaussian.factors(jax.tree.leaves(weights)[0].dtype)
     halves = [f.half(v) for f, v in zip(factors, plan.vectors(tree), strict=True)]
     total = sum(float(jnp.sum(jnp.square(half))) for half in halves)
     return float(np.sqrt(total / sum(piece.size for piece in plan.pieces)))
 
 
 def check_modes(modes: tuple[int, ...], distances: list[float]) -> None:
-    """Warn in one sentence about networks that are not near a mode."""
+    """Warn about networks that have not converged."""
     far = {m: d for m, d in zip(modes, distances, strict=True) if not d <= FAR}
     if far:
         worst = max(far.values())
         warnings.warn(
-            f"the networks of modes {list(far)} are not at a mode: the nearest one is "
-            f"{worst:.3g} standard deviations a weight away (up to {FAR:g} are expected), so that "
-            "the Gaussian lies beside the posterior; train longer, or let the learning rate fall",
-            NotAtMode,
+            f"the networks of modes {list(far)} have not converged: Newton "
+            f"decrement {worst:.3g} per weight (at most {FAR:g} is expected), so the Gaussian is "
+            "not centred on a mode of the posterior; train longer, or let the learning rate fall",
+            NotConverged,
             stacklevel=5,
         )

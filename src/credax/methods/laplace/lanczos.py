@@ -16,7 +16,8 @@ def leading_eigenpairs(
     ``min(size, 2 count + 10)`` products, in double precision and reorthogonalised against all
     vectors before; where the space of the products is exhausted (a matrix of low rank) a random
     direction begins another. Memory: as many vectors as products. Ritz values are never above the
-    eigenvalues, so that the rest of the spectrum is underestimated.
+    eigenvalues, so that the rest of the spectrum is underestimated. By hand, because a product is a
+    pass over the data: `scipy.sparse.linalg.eigsh` takes an unknown number of them.
 
     >>> values, vectors = leading_eigenpairs(lambda v: np.array([3.0, 1.0, 2.0]) * v, 3, 2)
     >>> values.round(9).tolist(), np.abs(vectors[:, 0]).round(9).tolist()

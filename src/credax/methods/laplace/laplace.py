@@ -11,14 +11,14 @@ from credax.data.dataset import Split
 from credax.errors import InputError
 from credax.likelihood import Bernoulli
 from credax.methods.ensemble import choices
-from credax.methods.laplace.fit import check_modes, largest_variances, law_around
+from credax.methods.laplace.fit import check_modes, gaussian_around, largest_variances
 from credax.methods.laplace.likelihood import check_likelihood, has_one_noise
 from credax.methods.laplace.plan import Plan, check_memory, make_plan
 from credax.methods.laplace.posterior import CLOSED_LINKS, LaplacePosterior, laplace_posterior
 from credax.methods.laplace.still import Still
 from credax.methods.laplace.subset import smallest
 from credax.methods.laplace.validation import tune_on
-from credax.methods.modes import Around, Kept, Modes, collecting, example_variables
+from credax.methods.modes import Kept, Modes, collecting, example_variables
 from credax.network import Variables
 from credax.posterior import population
 from credax.prior import GaussianPrior
@@ -34,8 +34,8 @@ class Laplace(Modes):
     ``H = Σ_n Jᵀ Λ J`` is the generalised Gauss-Newton matrix of all rows and ``P₀`` the prior
     precision, tuned by the evidence unless it is given. Predictions are those of the network
     linearised at the mode, or of drawn weights. Costs one training and one pass over the data (a
-    pass an output backwards); memory is bounded by ``memory``. Reference: Daxberger et al., Laplace
-    redux, NeurIPS 2021.
+    pass per output backwards); memory is bounded by ``memory``. Reference: Daxberger et al.,
+    Laplace redux, NeurIPS 2021.
 
     >>> Laplace().structure, Laplace().subset
     ('kfac', 'last_layer')
@@ -57,7 +57,7 @@ class Laplace(Modes):
     bias: Literal["joint", "separate"] = "joint"
     """A bias in the block of its kernel (kfac), or in one of its own."""
     prior_precision: float | Literal["evidence", "by_layer", "problem", "validation"] = "evidence"
-    """Tuned by the evidence (one, or one a block) or on validation rows, the problem's own, or a
+    """Tuned by the evidence (one, or one per block) or on validation rows, the problem's own, or a
     number."""
     noise: Literal["problem", "evidence"] = "problem"
     """Noise of a Gaussian likelihood: as it is, or rescaled by the evidence."""
@@ -66,15 +66,13 @@ class Laplace(Modes):
     predictive: Literal["linearised", "sampled"] = "linearised"
     """Predict with the linearised network, or with drawn weights."""
     link: Literal["monte_carlo", "probit", "bridge", "bridge_normalised"] = "monte_carlo"
-    """Class probabilities of linearised outputs: by nodes (members), or one closed form a mode."""
+    """Class probabilities of linearised outputs: nodes (members), or one closed form per mode."""
     samples: int = 100
-    """Members of a prediction a mode: nodes or drawn networks."""
+    """Members of a prediction per mode: nodes or drawn networks."""
     memory: float = 1.0
     """Gigabytes that curvature and Jacobians may take."""
     modes: int = 1
-    """Independent networks, mixed uniformly: multi-Laplace."""
-    around: Around = None
-    """A trained population to put Gaussians around, one mode a member; nothing is trained."""
+    """Independent networks, mixed uniformly: multi-Laplace. Around a population nothing trains."""
 
     def __post_init__(self):
         Modes.__post_init__(self)
@@ -110,21 +108,22 @@ class Laplace(Modes):
         shapes = example_variables(problem, data)
         zeros = jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), shapes)
         self._plan(problem, zeros, data)
-        descent = self.descent(problem, data, training)
-        inner = descent if self.around is None else Still(descent)
+        trains = self.around is None
+        descent = self.descent(problem, data, training, shared_batches=not trains)
+        inner = descent if trains else Still(descent)
         return collecting(inner, Nothing(), [], training, data)
 
     def result(
         self, problem: Problem, dynamics: Collecting, kept: Kept, data: Split
     ) -> LaplacePosterior:
-        """The curvature at each mode, mode after mode, and the prior that the evidence wants."""
+        """The curvature at each mode, mode after mode, and the prior that the evidence chooses."""
         variables = jax.tree.map(jnp.asarray, kept.states.inner.variables)
         networks = [
             jax.tree.map(lambda leaf, i=i: leaf[i], variables) for i in range(len(kept.modes))
         ]
         plan = self._plan(problem, networks[0], data)
         if plan.entries is not None:
-            # Chosen at the first mode for all, so that their laws are alike.
+            # Chosen at the first mode for all, so that their Gaussians are alike.
             chosen = largest_variances(
                 problem, networks[0], data, self.size, plan.outputs, self.memory
             )
@@ -137,22 +136,23 @@ class Laplace(Modes):
             "prior_precision": "evidence" if self.needs_validation else self.prior_precision,
             "noise": self.noise == "evidence",
         }
-        found = [law_around(problem, network, data, plan, **options) for network in networks]
-        laws, distances = (tuple(each) for each in zip(*found, strict=True))
+        found = [gaussian_around(problem, network, data, plan, **options) for network in networks]
+        gaussians, distances = (tuple(each) for each in zip(*found, strict=True))
         check_modes(kept.modes, list(distances))
         weights = [problem.weights(network.params) for network in networks]
-        parts = zip(laws, weights, strict=True)
+        parts = zip(gaussians, weights, strict=True)
         diagnostics = {
             "log_evidence": [
-                law.evidence(plan, w).log_evidence(law.priors, float(law.noise)) for law, w in parts
+                gaussian.evidence(plan, w).log_evidence(gaussian.priors, float(gaussian.noise))
+                for gaussian, w in parts
             ],
-            "prior_precision": [[float(p) for p in law.priors] for law in laws],
-            "noise_factor": [float(law.noise) for law in laws],
+            "prior_precision": [[float(p) for p in gaussian.priors] for gaussian in gaussians],
+            "noise_factor": [float(gaussian.noise) for gaussian in gaussians],
             "distance_from_mode": list(distances),
         }
         trained = population(problem, variables, data.x, kept.modes, diagnostics)
         seeds = jnp.asarray(kept.states.seed)
-        return laplace_posterior(trained, laws, seeds, plan, self._options())
+        return laplace_posterior(trained, gaussians, seeds, plan, self._options())
 
     @property
     def needs_validation(self) -> bool:

@@ -1,4 +1,4 @@
-"""What Laplace asks of a likelihood: its outputs, its curvature in them, its log-density."""
+"""What Laplace needs of a likelihood: its outputs, its curvature in them, its log-density."""
 
 import equinox as eqx
 import jax
@@ -28,12 +28,12 @@ def without_prior(problem: Problem) -> Problem:
 
 
 def has_one_noise(likelihood: Likelihood) -> bool:
-    """Whether the noise is one number a target, fixed or learned, that the evidence can tune."""
+    """Whether the noise is one number per target, fixed or learned, that the evidence can tune."""
     return isinstance(likelihood, Gaussian)
 
 
 def check_likelihood(likelihood: Likelihood) -> None:
-    """Raise one sentence if the curvature of this likelihood is not known."""
+    """Raise an error if the curvature of this likelihood is not known."""
     known = Categorical | Bernoulli | Gaussian | HeteroscedasticGaussian
     if not isinstance(likelihood, known):
         raise InputError(

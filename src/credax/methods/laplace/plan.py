@@ -9,11 +9,11 @@ import jax.numpy as jnp
 from jaxtyping import Array, PyTree
 
 from credax.errors import InputError
-from credax.methods.laplace.reads import find_reads
+from credax.methods.laplace.layers import find_layers
 from credax.methods.laplace.subset import Subset, matching, named
 from credax.network import Variables
 from credax.problem import Problem
-from credax.structure.taps import Read
+from credax.structure.linear_layers import LinearLayer
 
 # Of arrays that no product reads (scales of norms, separate biases): a dense block up to this size.
 LARGEST_REST = 512
@@ -31,7 +31,7 @@ class Plan(eqx.Module):
     """The pieces of the curvature; ``entries`` picks single numbers of the first one's vector."""
 
     pieces: tuple[Piece, ...]
-    reads: dict[str, Read]
+    layers: dict[str, LinearLayer]
     outputs: int
     joint: bool = True
     entries: Array | None = None
@@ -52,7 +52,7 @@ class Plan(eqx.Module):
         arrays, found = named(weights), []
         for piece in self.pieces:
             if piece.kind == "kronecker":
-                rows = [self.reads[piece.names[0]].matrix(arrays[piece.names[0]])]
+                rows = [self.layers[piece.names[0]].matrix(arrays[piece.names[0]])]
                 rows += [jnp.ravel(arrays[name])[None] for name in piece.names[1:]]
                 found.append(jnp.concatenate(rows).ravel())
             else:
@@ -60,12 +60,12 @@ class Plan(eqx.Module):
         return found
 
     def moved(self, weights: PyTree, deltas: list[Array]) -> PyTree:
-        """The weights plus a vector a piece."""
+        """The weights plus one vector per piece."""
         for piece, delta in zip(self.pieces, deltas, strict=True):
             if piece.kind == "kronecker":
-                read, arrays = self.reads[piece.names[0]], named(weights)
-                matrix = delta.reshape(-1, read.outputs)
-                arrays[piece.names[0]] += read.restore(matrix[: read.inputs])
+                layer, arrays = self.layers[piece.names[0]], named(weights)
+                matrix = delta.reshape(-1, layer.outputs)
+                arrays[piece.names[0]] += layer.restore(matrix[: layer.inputs])
                 for name in piece.names[1:]:
                     arrays[name] += matrix[-1].reshape(arrays[name].shape)
                 weights = jax.tree.unflatten(jax.tree.structure(weights), list(arrays.values()))
@@ -75,26 +75,26 @@ class Plan(eqx.Module):
         return weights
 
     def bytes_a_row(self, itemsize: int) -> int:
-        """What one row's Jacobian or laid-open kernels take."""
+        """Bytes of one row's Jacobian, or of its layer inputs and output gradients."""
         jacobian = 3 * self.outputs * sum(p.size for p in self.pieces if p.kind != "kronecker")
         kernels = 0
         for piece in self.pieces:
             if piece.kind == "kronecker":
-                r = self.reads[piece.names[0]]
+                r = self.layers[piece.names[0]]
                 kernels += 2 * r.positions * (r.inputs + self.outputs * r.outputs)
                 kernels += self.outputs * r.inputs * r.outputs if r.positions > 1 else 0
         return itemsize * (jacobian + kernels)
 
     def bytes_of_blocks(self, rank: int) -> int:
-        """What the curvature takes, in double precision, with the room to factorise it."""
-        return sum(8 * _numbers(piece, self.reads, rank) for piece in self.pieces)
+        """What the curvature takes, in double precision, with the memory to factorise it."""
+        return sum(8 * _numbers(piece, self.layers, rank) for piece in self.pieces)
 
 
-def _numbers(piece: Piece, reads: dict[str, Read], rank: int) -> int:
+def _numbers(piece: Piece, layers: dict[str, LinearLayer], rank: int) -> int:
     size = piece.size
     if piece.kind == "kronecker":
-        read = reads[piece.names[0]]
-        return 3 * ((read.inputs + 1) ** 2 + read.outputs**2) + size
+        layer = layers[piece.names[0]]
+        return 3 * ((layer.inputs + 1) ** 2 + layer.outputs**2) + size
     return {"dense": 3 * size**2, "diagonal": 3 * size, "low-rank": (5 * rank + 20) * size}[
         piece.kind
     ]
@@ -115,16 +115,16 @@ def make_plan(
     weights = problem.weights(variables.params)
     sizes = {name: math.prod(array.shape) for name, array in named(weights).items()}
     needs = structure == "kfac" or (subset == "last_layer" and not leaves)
-    reads = find_reads(problem, variables, x) if needs else {}
-    names = _chosen(weights, sizes, reads, subset, leaves)
+    layers = find_layers(problem, variables, x) if needs else {}
+    names = _chosen(weights, sizes, layers, subset, leaves)
     pieces: list[Piece] = []
     if structure == "kfac":
-        reads = {path: read for path, read in reads.items() if path in names}
+        layers = {path: layer for path, layer in layers.items() if path in names}
         joined = {}
-        for path, read in list(reads.items()):
-            bias = (read.bias,) if joint and read.bias in names else ()
-            # What goes into the factors ends with the bias's one only where the bias is chosen too.
-            reads[path] = read if bias else read._replace(bias=None)
+        for path, layer in list(layers.items()):
+            bias = (layer.bias,) if joint and layer.bias in names else ()
+            # The layer inputs end with the bias's one only where the bias is chosen too.
+            layers[path] = layer if bias else layer._replace(bias=None)
             joined |= dict.fromkeys((path, *bias))
             size = sum(sizes[name] for name in (path, *bias))
             pieces.append(Piece("kronecker", (path, *bias), size))
@@ -138,32 +138,32 @@ def make_plan(
         count = sum(sizes[name] for name in names) if entries is None else len(entries)
         kind = {"full": "dense", "low_rank": "low-rank", "diagonal": "diagonal"}[structure]
         pieces = [Piece(kind, names, count)]
-    reads = {p.names[0]: reads[p.names[0]] for p in pieces if p.kind == "kronecker"}
+    layers = {p.names[0]: layers[p.names[0]] for p in pieces if p.kind == "kronecker"}
     row = jax.eval_shape(
         lambda v, a: problem.outputs(v, problem.prepare_inputs(a))[0], variables, x
     )
     outputs = row.shape[-1] // (1 if weights is variables.params else 2)
-    return Plan(tuple(pieces), reads, outputs, joint, entries)
+    return Plan(tuple(pieces), layers, outputs, joint, entries)
 
 
-def _chosen(weights, sizes, reads, subset: str, leaves: tuple[str, ...]) -> tuple[str, ...]:
+def _chosen(weights, sizes, layers, subset: str, leaves: tuple[str, ...]) -> tuple[str, ...]:
     if leaves:
         return matching(weights, leaves)
     if subset != "last_layer":
         return tuple(sizes)
-    if not reads:
+    if not layers:
         raise InputError(
             "subset is 'last_layer' and no parameter of the network is multiplied with activations "
             "exactly once, so that it has no last layer; name its arrays with leaves, or use "
             "subset='all'"
         )
-    last = list(reads.values())[-1]
+    last = list(layers.values())[-1]
     wanted = {last.path, last.bias}
     return tuple(name for name in sizes if name in wanted)
 
 
 def check_memory(plan: Plan, structure: str, rank: int, itemsize: int, memory: float) -> None:
-    """Raise one sentence with the bytes needed and the cheaper choice if they are too many."""
+    """Raise an error with the bytes needed and the cheaper choice if they are too many."""
     needed = max(plan.bytes_of_blocks(rank), 4 * plan.bytes_a_row(itemsize))
     if needed <= 1e9 * memory:
         return

@@ -65,8 +65,8 @@ _FIELDS = {
 }
 
 
-class LaplaceLaw(eqx.Module):
-    """One mode's curvature, prior precisions (a number or an array a block) and noise factor.
+class LaplaceGaussian(eqx.Module):
+    """One mode's curvature, prior precisions (a number or an array per block) and noise factor.
 
     ``likelihood`` holds both parts of ``log p(D | θ*)`` and the number of noisy target values.
     """
@@ -96,13 +96,13 @@ class LaplacePosterior(eqx.Module):
     """``N(θ*, (H / T + P₀)⁻¹)`` around each network, mixed uniformly.
 
     With ``predictive="linearised"`` outputs are Gaussian, ``f ~ N(f(x; θ*), J Σ Jᵀ)``; members of a
-    prediction are nodes of that Gaussian, ``samples`` a mode, or one a mode for the closed forms
-    of ``link``. With "sampled" members are networks with drawn weights. Batch statistics are those
-    at the mode. Memory: Jacobians of one block of rows.
+    prediction are nodes of that Gaussian, ``samples`` per mode, or one per mode for the closed
+    forms of ``link``. With "sampled" members are networks with drawn weights. Batch statistics are
+    those at the mode. Memory: Jacobians of one block of rows.
     """
 
     networks: Population
-    laws: tuple[LaplaceLaw, ...]
+    gaussians: tuple[LaplaceGaussian, ...]
     factors: tuple[tuple[Factor, ...], ...]
     seeds: UInt32[Array, "modes bits"]
     plan: Plan
@@ -125,7 +125,7 @@ class LaplacePosterior(eqx.Module):
 
     @property
     def draws(self) -> int:
-        """Members of a prediction a mode."""
+        """Members of a prediction per mode."""
         closed = self.options["predictive"] == "linearised" and (
             self.options["link"] in CLOSED_LINKS and self.problem.likelihood.task != "regression"
         )
@@ -143,7 +143,7 @@ class LaplacePosterior(eqx.Module):
 
     @property
     def diagnostics(self) -> dict[str, Any]:
-        """Evidence, prior precisions, noise factor and distance from the mode, a number a mode."""
+        """Evidence, prior precisions, noise factor, distance from the mode: one number per mode."""
         return self.networks.diagnostics
 
     def mode(self, position: int) -> Variables:
@@ -153,16 +153,18 @@ class LaplacePosterior(eqx.Module):
     def evidence(self, position: int = 0) -> Evidence:
         """What one mode's log evidence is made of (in standard units of the targets)."""
         weights = self.problem.weights(self.mode(position).params)
-        return self.laws[position].evidence(self.plan, weights)
+        return self.gaussians[position].evidence(self.plan, weights)
 
     @property
     def log_evidence(self) -> Float[np.ndarray, " modes"]:
         """``log p(D|θ*) - 1/2 [θ*ᵀ P₀ θ* + log det(H + P₀) - log det P₀]`` of each mode."""
-        laws = enumerate(self.laws)
-        return np.array([self.evidence(i).log_evidence(w.priors, float(w.noise)) for i, w in laws])
+        gaussians = enumerate(self.gaussians)
+        return np.array(
+            [self.evidence(i).log_evidence(w.priors, float(w.noise)) for i, w in gaussians]
+        )
 
     def with_prior_precision(self, value: Any) -> "LaplacePosterior":
-        """The same curvature under another prior precision: a number, or a list with one a block.
+        """The same curvature under another prior precision: a number, or a list with one per block.
 
         Blocks are ``plan.pieces``, in that order; of full and diagonal ones an entry may be an
         array with a precision for each weight.
@@ -170,8 +172,11 @@ class LaplacePosterior(eqx.Module):
         several = isinstance(value, list | tuple)
         values = list(value) if several else [value] * len(self.plan.pieces)
         priors = tuple(np.asarray(v, np.float64) for v in values)
-        laws = tuple(eqx.tree_at(lambda law: law.priors, law, priors) for law in self.laws)
-        return laplace_posterior(self.networks, laws, self.seeds, self.plan, self.options)
+        gaussians = tuple(
+            eqx.tree_at(lambda gaussian: gaussian.priors, gaussian, priors)
+            for gaussian in self.gaussians
+        )
+        return laplace_posterior(self.networks, gaussians, self.seeds, self.plan, self.options)
 
     def function_moments(
         self, x, *, batch_size: int | None = None
@@ -215,7 +220,7 @@ class LaplacePosterior(eqx.Module):
     def save(self, path: str | Path) -> None:
         """Keep networks, curvature and seeds in one safetensors file."""
         metadata = describe_population(self.networks, "laplace") | {"options": self.options}
-        first = self.laws[0]
+        first = self.gaussians[0]
         metadata["blocks"] = [[block.kind, shapes_of(block)] for block in first.blocks]
         metadata["priors"] = [list(np.shape(prior)) for prior in first.priors]
         metadata["bits"] = self.seeds.shape[1]
@@ -224,7 +229,8 @@ class LaplacePosterior(eqx.Module):
         save_tree(path, self._tree(), metadata)
 
     def _tree(self) -> dict[str, Any]:
-        tree = {"networks": self.variables, "laws": list(self.laws), "seeds": self.seeds}
+        # "laws" is the name in files since the first version: old files must load.
+        tree = {"networks": self.variables, "laws": list(self.gaussians), "seeds": self.seeds}
         return tree | ({} if self.plan.entries is None else {"entries": self.plan.entries})
 
     @classmethod
@@ -236,14 +242,14 @@ class LaplacePosterior(eqx.Module):
         sizes = [_size(block, path) for block in metadata["blocks"]]
         modes, options = len(metadata["members"]), metadata["options"]
         number: Any = lambda *shape: jax.ShapeDtypeStruct(shape, np.float64)  # noqa: E731
-        law = LaplaceLaw(
+        gaussian = LaplaceGaussian(
             tuple(template(kind, sizes) for kind, sizes in metadata["blocks"]),
             tuple(number(*shape) for shape in metadata["priors"]),
             number(),
             number(),
             number(3),
         )
-        tree: dict[str, Any] = {"networks": shapes, "laws": [law] * modes}
+        tree: dict[str, Any] = {"networks": shapes, "laws": [gaussian] * modes}
         tree["seeds"] = jax.ShapeDtypeStruct((modes, metadata["bits"]), np.uint32)
         if metadata["entries"] is not None:
             tree["entries"] = jax.ShapeDtypeStruct((metadata["entries"],), np.int32)
@@ -297,7 +303,7 @@ class LaplacePosterior(eqx.Module):
         whole = with_noise(self.problem, self.mode(mode), outputs)
         prediction = self.problem.predict(whole)
         if isinstance(prediction, GaussianPrediction):
-            noise = float(self.laws[mode].noise)
+            noise = float(self.gaussians[mode].noise)
             return GaussianPrediction(prediction.means, prediction.variances * noise)
         return prediction
 
@@ -316,19 +322,19 @@ class LaplacePosterior(eqx.Module):
 
 def laplace_posterior(
     networks: Population,
-    laws: tuple[LaplaceLaw, ...],
+    gaussians: tuple[LaplaceGaussian, ...],
     seeds: Array,
     plan: Plan,
     options: dict[str, Any],
 ) -> LaplacePosterior:
-    """The posterior of these laws, its covariances factorised."""
+    """The posterior of these Gaussians, its covariances factorised."""
     dtype = jax.tree.leaves(networks.variables.params)[0].dtype
-    factors = tuple(law.factors(dtype) for law in laws)
-    return LaplacePosterior(networks, laws, factors, seeds, plan, options)
+    factors = tuple(gaussian.factors(dtype) for gaussian in gaussians)
+    return LaplacePosterior(networks, gaussians, factors, seeds, plan, options)
 
 
 def _size(block: Any, path: Any) -> tuple[str, int]:
-    """Kind of a stored block and the number of weights it covers, or one sentence."""
+    """Kind of a stored block and the number of weights it covers, or an error."""
     fields = {"kind": TEXT, "shapes": list_of(SHAPE)}
     check_record(dict(zip(fields, block, strict=False)), fields, f"{path}, a block,", remedy=COPY)
     match block:

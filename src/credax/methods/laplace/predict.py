@@ -16,7 +16,7 @@ from credax.problem import Problem
 
 @eqx.filter_jit
 def draw_deltas(plan: Plan, factors, keys) -> list[Array]:
-    """Drawn weights less the mode's, a vector ``[draws, params]`` a piece."""
+    """Drawn weights minus the mode's, one vector ``[draws, params]`` per piece."""
 
     def one(key):
         own = jax.random.split(key, len(factors))
@@ -28,7 +28,7 @@ def draw_deltas(plan: Plan, factors, keys) -> list[Array]:
 
 
 def moved(problem: Problem, plan: Plan, variables: Variables, deltas) -> Variables:
-    """The network with its weights moved, by a vector a piece."""
+    """The network with its weights moved, by one vector per piece."""
     weights = plan.moved(problem.weights(variables.params), deltas)
     return with_weights(problem, variables, weights)
 
@@ -72,12 +72,12 @@ def output_moments(problem: Problem, plan: Plan, variables: Variables, factors, 
             found = opened(
                 problem,
                 variables,
-                plan.reads,
+                plan.layers,
                 plan.joint,
                 row,
                 lambda o: jnp.eye(len(o), dtype=o.dtype),
             )
-            for path, factor in zip(plan.reads, kernels, strict=True):
+            for path, factor in zip(plan.layers, kernels, strict=True):
                 covariance += factor.covariance(found.inputs[path], found.gradients[path])
             outputs = found.outputs
         if others:

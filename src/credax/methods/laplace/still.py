@@ -1,48 +1,29 @@
-"""Dynamics that stays where it began: for methods that look at networks already trained."""
+"""Dynamics without steps: for methods around networks already trained."""
 
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from credax.network import Variables
 from credax.problem import Batch
 from credax.training import Descent
-from credax.training.dynamics import DescentState, Info
+from credax.training.dynamics import DescentState, Dynamics, Info, Replicas
 
 
-class Still(eqx.Module):
+class Still(Dynamics):
     """Descent that takes no steps; the loop runs it as it runs any other."""
 
     descent: Descent
 
-    coupled = False
-    shared_batches = True
-
     @property
-    def replicas(self) -> int:
-        """As descent has."""
+    def replicas(self) -> Replicas:
+        """As the wrapped dynamics has."""
         return self.descent.replicas
 
-    @property
-    def offset(self) -> int | np.int32:
-        """As descent has."""
-        return self.descent.offset
-
-    @property
-    def around(self) -> Variables | None:
-        """The networks."""
-        return self.descent.around
-
-    def init(self, key, x) -> DescentState:
-        """A fresh network."""
-        return self.descent.init(key, x)
-
-    def begin(self, key, variables: Variables) -> DescentState:
-        """A given network."""
-        return self.descent.begin(key, variables)
+    def init(self, key, variables: Variables) -> DescentState:
+        """As descent begins."""
+        return self.descent.init(key, variables)
 
     def step(self, key, state: DescentState, batch: Batch) -> tuple[DescentState, Info]:
         """The same state."""

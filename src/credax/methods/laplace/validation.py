@@ -8,16 +8,13 @@ import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 import scipy.optimize
-from jaxtyping import Float
 
 from credax.methods.laplace.posterior import LaplacePosterior
 
 _GRID = np.linspace(math.log(1e-2), math.log(1e5), 15)
 
 
-def tune_on(
-    posterior: LaplacePosterior, x: np.ndarray, y: Float[np.ndarray, "rows ..."]
-) -> LaplacePosterior:
+def tune_on(posterior: LaplacePosterior, x: np.ndarray, y: np.ndarray) -> LaplacePosterior:
     """The same curvature under the prior precision with the least mean NLL on raw rows.
 
     One number for all blocks and modes: a grid of 15, then a bounded search around the best one,
@@ -38,7 +35,7 @@ def tune_on(
     logarithm = float(found.x) if found.fun < scores[best] else float(_GRID[best])
     tuned = posterior.with_prior_precision(math.exp(logarithm))
     diagnostics = posterior.diagnostics | {
-        "prior_precision": [[float(p) for p in law.priors] for law in tuned.laws],
+        "prior_precision": [[float(p) for p in gaussian.priors] for gaussian in tuned.gaussians],
         "log_evidence": tuned.log_evidence.tolist(),
     }
     networks = dataclasses.replace(tuned.networks, diagnostics=diagnostics)

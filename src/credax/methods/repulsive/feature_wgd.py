@@ -6,10 +6,10 @@ from typing import ClassVar, Literal
 from credax.data.dataset import Split
 from credax.errors import InputError
 from credax.methods.ensemble import Ensemble, choices, scale_of
+from credax.methods.repulsive.embeddings import Features
 from credax.methods.repulsive.function_prior import FunctionPrior
-from credax.methods.repulsive.pushes import ProjectedPush
 from credax.methods.repulsive.repulsive import Repulsive
-from credax.methods.repulsive.spaces import Features
+from credax.methods.repulsive.updates import ProjectedUpdate
 from credax.networks.sequential import Body, Sequential
 from credax.problem import Problem
 from credax.training import Training
@@ -19,7 +19,7 @@ from credax.training import Training
 class FeatureWGD(Ensemble):
     """Members repel one another's penultimate features; one classifier reads all of them.
 
-    ``∇_z [cross-entropy + Σ log(1 + c z²)] + KDE force``, the force along a few directions of the
+    ``∇_z [cross-entropy + Σ log(1 + c z²)] + KDE repulsion``, the latter in a few directions of the
     members' likelihood gradients, pulled back through each encoder; the classifier follows the mean
     gradient. The defaults are the released code's, also where they look unintended (``axes``,
     ``bandwidth``).
@@ -53,7 +53,7 @@ class FeatureWGD(Ensemble):
             raise InputError(f"projection is {self.projection}; give at least 1 direction")
 
     def dynamics(self, problem: Problem, data: Split, training: Training) -> Repulsive:
-        """Feature space with the projected density force."""
+        """Feature space with the projected density repulsion."""
         layers = getattr(problem.network, "layers", None)
         if not isinstance(layers, Sequential):
             raise InputError(
@@ -67,7 +67,7 @@ class FeatureWGD(Ensemble):
         return Repulsive(
             self.descent(problem, data, training),
             space,
-            ProjectedPush(self.projection, self.axes, self.bandwidth, prior),
+            ProjectedUpdate(self.projection, self.axes, self.bandwidth, prior),
             scale_of(self.repulsion_scale, batch=1 / rows, data=1 / count, number=1 / rows),
             shared=head,
         )

@@ -10,24 +10,24 @@ from credax.data.dataset import Split
 from credax.data.pca import Components, principal_components, second_moment
 from credax.errors import InputError
 from credax.methods.ensemble import Ensemble, Scale, choices, positive, scale_of
-from credax.methods.repulsive.forces import GradientKernel
+from credax.methods.repulsive.embeddings import InputGradients, check_detached
+from credax.methods.repulsive.kernels import GradientKernel
 from credax.methods.repulsive.lengthscale import (
     Identity,
-    Metric,
+    InputMetric,
     check_share,
     dense_metric,
     metric_from,
 )
-from credax.methods.repulsive.pushes import GradientPush
 from credax.methods.repulsive.repulsive import Repulsive
-from credax.methods.repulsive.spaces import InputGradients, check_detached
+from credax.methods.repulsive.updates import GradientUpdate
 from credax.problem import Problem
 from credax.training import Training
 from credax.training.engine import count_convolutions
 
 # A metric of one's own is for Python; the command line offers names and numbers.
 if TYPE_CHECKING:
-    Lengthscale = Literal["pca", "identity"] | float | Metric
+    Lengthscale = Literal["pca", "identity"] | float | InputMetric
 else:
     Lengthscale = Literal["pca", "identity"] | float
 
@@ -89,7 +89,7 @@ class FoRDE(Ensemble):
     period: int = 1
     """Repel every so many steps, so many times as strongly."""
     pullback: Literal["auto", "vjp", "jvp", "difference"] = "auto"
-    """How the force reaches the parameters: exactly by either mode, or nearly."""
+    """How the repulsion reaches the parameters: exactly by either mode, or nearly."""
 
     def files(self) -> tuple[str, ...]:
         """The file of principal components, where one is named."""
@@ -114,7 +114,7 @@ class FoRDE(Ensemble):
             raise InputError(f"eps is {self.eps}; it is not negative")
         if self.gradient_of == "log_prob" and self.relative_floor is None:
             warnings.warn(
-                "gradients of the log-probability vanish on fitted rows and the force grows "
+                "gradients of the log-probability vanish on fitted rows and the repulsion grows "
                 "without bound; set relative_floor=1e-3",
                 stacklevel=3,
             )
@@ -138,7 +138,7 @@ class FoRDE(Ensemble):
         return cls.robust(**{"rank": 0.99, "fraction": 0.5, **options})
 
     def dynamics(self, problem: Problem, data: Split, training: Training) -> Repulsive:
-        """Input-gradient space with the kernel-density force."""
+        """Input-gradient space with the kernel-density repulsion."""
         if self.statistics == "detached":
             check_detached(problem, data.x)
         dimension = math.prod(data.x.shape[1:])
@@ -166,17 +166,17 @@ class FoRDE(Ensemble):
         return Repulsive(
             self.descent(problem, data, training),
             space,
-            GradientPush(self.metric(problem, data), kernel),
+            GradientUpdate(self.metric(problem, data), kernel),
             scale if self.members > 1 else 0.0,
             period=self.period,
         )
 
-    def metric(self, problem: Problem, data: Split) -> Metric:
+    def metric(self, problem: Problem, data: Split) -> InputMetric:
         """The metric of this record on un-augmented training inputs in the problem's units."""
         return lengthscale_metric(self, problem, data)
 
 
-def lengthscale_metric(record, problem: Problem, data: Split) -> Metric:
+def lengthscale_metric(record, problem: Problem, data: Split) -> InputMetric:
     """The metric that a record's lengthscale fields describe (FoRDE and LIT)."""
     if not isinstance(record.lengthscale, str | int | float):
         return record.lengthscale

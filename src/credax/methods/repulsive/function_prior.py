@@ -8,9 +8,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
-from credax.methods.repulsive import forces
-from credax.methods.repulsive.repulsive import Scene
-from credax.methods.repulsive.spaces import Functions
+from credax.methods.repulsive import kernels
+from credax.methods.repulsive.embeddings import Functions
+from credax.methods.repulsive.repulsive import StepContext
 from credax.network import Variables
 from credax.prior import GaussianPrior
 
@@ -35,29 +35,29 @@ class FunctionPrior(eqx.Module):
     def score(
         self,
         z: Float[Array, "members batch outputs"],
-        scene: Scene,
+        context: StepContext,
         alive: Bool[Array, " members"],
     ) -> Array:
-        """The prior's score at every member's values; zero where a member is not alive."""
-        score = self._score(z, scene, alive)
+        """The prior's score at every member's values; zero where a member has diverged."""
+        score = self._score(z, context, alive)
         return jnp.where(alive.reshape(-1, *(1,) * (z.ndim - 1)), score, 0.0)
 
-    def _score(self, z, scene: Scene, alive) -> Array:
+    def _score(self, z, context: StepContext, alive) -> Array:
         if self.kind == "cauchy":
             return -2 * self.scale * z / (1 + self.scale * jnp.square(z))
         if self.kind == "gauss":
             return -2 * self.scale * z
-        drawn = self._prior_values(scene)
+        drawn = self._prior_values(context)
         return gaussian_score(z, drawn) if self.kind == "moments" else sample_score(z, drawn, alive)
 
-    def _prior_values(self, scene: Scene) -> Float[Array, "draws batch outputs"]:
+    def _prior_values(self, context: StepContext) -> Float[Array, "draws batch outputs"]:
         assert self.space is not None
-        problem, key = scene.problem, jax.random.fold_in(scene.keys[0], 3)
-        x, weight = self.space.where(scene.batch, scene.keys[0])
+        problem, key = context.problem, jax.random.fold_in(context.keys[0], 3)
+        x, weight = self.space.where(context.batch, context.keys[0])
         prior = problem.prior
         precision = 0.0
         if isinstance(prior, GaussianPrior):
-            precision = prior.precision_for(scene.num_data)
+            precision = prior.precision_for(context.num_data)
 
         def one(key):
             variables = problem.network.init(key, x)
@@ -107,7 +107,7 @@ def sample_score(
     """The spectral Stein estimate, at the members, of the score of what the draws come from."""
     members = len(z)
     both = jnp.concatenate([z.reshape(members, -1), drawn.reshape(len(drawn), -1)])
-    d2 = forces.distances_from_gram(forces.gram_of(both))
-    h = forces.spectral_bandwidth(d2, jnp.concatenate([alive, jnp.ones(len(drawn), bool)]))
+    d2 = kernels.distances_from_gram(kernels.gram_of(both))
+    h = kernels.spectral_bandwidth(d2, jnp.concatenate([alive, jnp.ones(len(drawn), bool)]))
     across, inner = jnp.exp(-d2[:members, members:] / h), jnp.exp(-d2[members:, members:] / h)
-    return (forces.spectral_score(across, inner, h, ridge, keep) @ both[members:]).reshape(z.shape)
+    return (kernels.spectral_score(across, inner, h, ridge, keep) @ both[members:]).reshape(z.shape)

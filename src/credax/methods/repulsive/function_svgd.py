@@ -10,10 +10,10 @@ from jaxtyping import Array
 from credax.data.dataset import Split
 from credax.errors import InputError
 from credax.methods.ensemble import Ensemble, choices, positive
+from credax.methods.repulsive.embeddings import Functions, Noise
 from credax.methods.repulsive.function_prior import FunctionPrior
-from credax.methods.repulsive.pushes import MixingPush, SteinPush
 from credax.methods.repulsive.repulsive import Repulsive
-from credax.methods.repulsive.spaces import Functions, Noise
+from credax.methods.repulsive.updates import ScoreUpdate, SteinUpdate
 from credax.problem import Problem
 from credax.training import Training
 
@@ -74,7 +74,7 @@ class FunctionSVGD(Ensemble):
         descent = self.descent(problem, data, training)
         options = {"bandwidth": self.bandwidth, "prior": prior, "floor": BANDWIDTH_FLOOR}
         if self.estimator in ("svgd", "mixed"):
-            push = SteinPush(with_blob=self.estimator == "mixed", **options)
-            return Repulsive(descent, space, push, 1.0)
-        push = MixingPush({"gfsf": "sge", "blob": "blob"}[self.estimator], **options)
-        return Repulsive(descent, space, push, 1 / len(data))
+            update = SteinUpdate(with_blob=self.estimator == "mixed", **options)
+            return Repulsive(descent, space, update, 1.0)
+        update = ScoreUpdate({"gfsf": "sge", "blob": "blob"}[self.estimator], **options)
+        return Repulsive(descent, space, update, 1 / len(data))

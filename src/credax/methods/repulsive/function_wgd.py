@@ -8,10 +8,10 @@ from jaxtyping import Array
 
 from credax.data.dataset import Split
 from credax.methods.ensemble import Ensemble, Scale, check_keep, choices, positive, scale_of
+from credax.methods.repulsive.embeddings import Functions, Noise
 from credax.methods.repulsive.function_prior import FunctionPrior
-from credax.methods.repulsive.pushes import MixingPush
 from credax.methods.repulsive.repulsive import Repulsive
-from credax.methods.repulsive.spaces import Functions, Noise
+from credax.methods.repulsive.updates import ScoreUpdate
 from credax.problem import Problem
 from credax.training import Training
 
@@ -76,6 +76,6 @@ class FunctionWGD(Ensemble):
         return Repulsive(
             self.descent(problem, data, training),
             space,
-            MixingPush(self.estimator, self.bandwidth, self.ridge, self.keep, prior),
+            ScoreUpdate(self.estimator, self.bandwidth, self.ridge, self.keep, prior),
             scale_of(self.repulsion_scale, batch=1 / rows, data=1 / count, number=1 / count),
         )

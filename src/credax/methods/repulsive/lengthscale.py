@@ -21,7 +21,7 @@ Mixing = Literal["inverse", "linear"]
 HIGHEST = jax.lax.Precision.HIGHEST
 
 
-class Metric(Protocol):
+class InputMetric(Protocol):
     """How directions in the input space are weighed."""
 
     def project(self, s: Float[Array, "*batch inputs"]) -> tuple[Array, Array]:
@@ -53,7 +53,7 @@ class Identity(eqx.Module):
         return 1.0
 
 
-class Dense(eqx.Module):
+class DenseMetric(eqx.Module):
     """``S`` as a matrix: one product, best when nearly all directions are kept."""
 
     matrix: Float[Array, "inputs inputs"]
@@ -103,7 +103,7 @@ class Factored(eqx.Module):
 class Graph(eqx.Module):
     """A metric with one more coordinate, weighed by the mean of the others' weights."""
 
-    inner: Metric
+    inner: InputMetric
 
     def project(self, s):
         """The coordinates of the inputs, and the extra one."""
@@ -141,7 +141,7 @@ def metric_from(
     mixing: Mixing = "inverse",
     residual: Literal["drop", "mean"] = "drop",
     unit_spectrum: bool = False,
-) -> Metric:
+) -> InputMetric:
     """The metric of data whose principal components are given.
 
     All components kept become one matrix, few become factors. Truncation at rank ``r`` changes a
@@ -159,21 +159,7 @@ def metric_from(
         return Factored(jnp.asarray(components.vectors), jnp.asarray(weights), rest)
     vectors = np.asarray(components.vectors, np.float64)
     matrix = (vectors * (weights - rest)) @ vectors.T + rest * np.eye(dimension)
-    return Dense(jnp.asarray(matrix))
-
-
-def truncation_error(
-    components: Components,
-    share: float = 1.0,
-    mixing: Mixing = "inverse",
-    residual: Literal["drop", "mean"] = "drop",
-    unit_spectrum: bool = False,
-) -> float:
-    """Bound on the change of a squared distance between unit vectors by the rank's cut."""
-    if share == 0 or len(components.values) == components.dimension:
-        return 0.0
-    following, last = _outside(components, share, mixing, unit_spectrum)
-    return float(2 * (following - last) if residual == "mean" else 4 * following)
+    return DenseMetric(jnp.asarray(matrix))
 
 
 def _unit(components: Components, unit_spectrum: bool) -> float:
@@ -187,7 +173,9 @@ def _outside(components: Components, share: float, mixing: Mixing, unit_spectrum
     return mix_spectrum(ends / _unit(components, unit_spectrum), share, mixing)
 
 
-def dense_metric(moment: Float[np.ndarray, "inputs inputs"], share: float, mixing: Mixing) -> Dense:
+def dense_metric(
+    moment: Float[np.ndarray, "inputs inputs"], share: float, mixing: Mixing
+) -> DenseMetric:
     """The full metric straight from the second moment, without any eigenvectors (float64).
 
     PCA: ``S = C``; linear mix ``(1 - a) I + a C``; inverse mix ``C (a I + (1 - a) C)^-1`` by a
@@ -199,7 +187,7 @@ def dense_metric(moment: Float[np.ndarray, "inputs inputs"], share: float, mixin
     else:
         below = share * np.eye(dimension) + (1 - share) * moment
         matrix = scipy.linalg.cho_solve(scipy.linalg.cho_factor(below), moment)
-    return Dense(jnp.asarray(0.5 * (matrix + matrix.T)))
+    return DenseMetric(jnp.asarray(0.5 * (matrix + matrix.T)))
 
 
 def check_share(lengthscale: float) -> float:

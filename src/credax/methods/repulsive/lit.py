@@ -9,11 +9,11 @@ from credax.data.dataset import Split
 from credax.errors import InputError
 from credax.likelihood import Bernoulli, Categorical
 from credax.methods.ensemble import Ensemble, choices, positive
+from credax.methods.repulsive.embeddings import InputGradients
 from credax.methods.repulsive.forde import Lengthscale, lengthscale_metric
 from credax.methods.repulsive.lengthscale import check_share
-from credax.methods.repulsive.pushes import CosinePush
 from credax.methods.repulsive.repulsive import Repulsive
-from credax.methods.repulsive.spaces import InputGradients
+from credax.methods.repulsive.updates import CosineUpdate
 from credax.network import output_struct
 from credax.problem import Problem
 from credax.training import Training
@@ -23,7 +23,7 @@ from credax.training import Training
 class LIT(Ensemble):
     """``mean loss + strength Σ_{i<j} Σ_b cos²(g_ib, g_jb)`` (Ross, Pan, Celi, Doshi-Velez 2018/20).
 
-    ``cos² = a² / (n_i² n_j² + eps)``, ``a = g_i . g_j``; both members are pushed.
+    ``cos² = a² / (n_i² n_j² + eps)``, ``a = g_i . g_j``; both members are repelled.
 
     >>> LIT(members=2).strength
     0.01
@@ -83,7 +83,7 @@ class LIT(Ensemble):
         return Repulsive(
             self.descent(problem, data, training),
             InputGradients(chosen),
-            CosinePush(lengthscale_metric(self, problem, data), self.eps, self.reduction),
+            CosineUpdate(lengthscale_metric(self, problem, data), self.eps, self.reduction),
             self.strength if self.members > 1 else 0.0,
         )
 

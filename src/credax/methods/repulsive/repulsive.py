@@ -1,4 +1,4 @@
-"""The one dynamics of all repulsive ensembles: a driving force and a repulsion in some space.
+"""The one dynamics of all repulsive ensembles: the loss and a repulsion in an embedding space.
 
     G_i = c ∇ [mean loss of member i]  +  ρ J_i^T v_i  +  ∇ penalty,      optimiser step on G_i
 
@@ -9,24 +9,23 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, ClassVar, NamedTuple, Protocol
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
-from credax.methods.repulsive.forces import mix
-from credax.methods.repulsive.spaces import Embedding, Functions, Space
+from credax.methods.repulsive.embeddings import Embedding, EmbeddingSpace, Functions
+from credax.methods.repulsive.kernels import mix
 from credax.network import Variables
 from credax.problem import Batch, Problem
-from credax.training.dynamics import Descent, DescentState, Info
+from credax.training.dynamics import CoupledDynamics, Descent, DescentState, Info, Replicas
 from credax.training.members import Map, Shard, Strategy
 
 DIAGNOSTIC_STEPS = 32
 
 
-class Push(NamedTuple):
-    """What a force says: a cotangent in the space (descent sign), and scalars to record.
+class Update(NamedTuple):
+    """What a repulsion gives: a cotangent in the space (descent sign), and scalars to record.
 
     ``scores`` mixes the members' own gradients (SVGD); None leaves each its own.
     """
@@ -36,23 +35,9 @@ class Push(NamedTuple):
     scores: Float[Array, "members members"] | None = None
 
 
-class Force(Protocol):
-    """How members push one another in a space."""
-
-    measures: ClassVar[tuple[str, ...]]
-    """Names of what `measure` gives."""
-
-    def push(self, embedding: Embedding, alive: Bool[Array, " members"], scene: "Scene") -> Push:
-        """The force on every member."""
-        ...
-
-    def measure(self, embedding: Embedding, alive: Bool[Array, " members"]) -> list[Array]:
-        """What costs too much to record every step: one number a member for each name."""
-        ...
-
-
-class Scene(NamedTuple):
-    """What else a force may look at: the problem, the batch, the keys, and the way downhill."""
+class StepContext(NamedTuple):
+    """What else a repulsion may look at: the problem, the batch, the keys, and
+    the gradient of the loss by the outputs."""
 
     problem: Problem
     batch: Batch
@@ -61,10 +46,27 @@ class Scene(NamedTuple):
     num_data: int
 
 
+class Repulsion(Protocol):
+    """How members update one another in a space."""
+
+    measures: ClassVar[tuple[str, ...]]
+    """Names of what `measure` gives."""
+
+    def update(
+        self, embedding: Embedding, alive: Bool[Array, " members"], context: StepContext
+    ) -> Update:
+        """The repulsion on every member."""
+        ...
+
+    def measure(self, embedding: Embedding, alive: Bool[Array, " members"]) -> list[Array]:
+        """What costs too much to record every step: one number per member for each name."""
+        ...
+
+
 class RepulsiveState(NamedTuple):
     """A member with its optimiser, how many steps it took, and what was last measured of it.
 
-    ``force_ratio``, the repulsion's gradient over the loss's, and what the force measures.
+    ``force_ratio``, the repulsion's gradient over the loss's, and what the repulsion measures.
     """
 
     descent: DescentState
@@ -72,7 +74,7 @@ class RepulsiveState(NamedTuple):
     measured: dict[str, Float[Array, ""]]
 
 
-class Repulsive(eqx.Module):
+class Repulsive(CoupledDynamics):
     """All members together; ``scale(step)`` is ρ and ``drive(step)`` multiplies the loss gradient.
 
     The repulsion acts every ``period`` steps, ``period`` times as strong. With ρ = 0 this is a deep
@@ -80,30 +82,22 @@ class Repulsive(eqx.Module):
     """
 
     descent: Descent
-    space: Space
-    force: Force
+    space: EmbeddingSpace
+    repulsion: Repulsion
     scale: float | Callable[[Array], Array]
     drive: Callable[[Array], Array] | None = None
     period: int = 1
     shared: str | None = None
     """Name of the parameters that all members share, such as a common last layer."""
 
-    coupled = True
-    shared_batches = True
-
     @property
-    def replicas(self) -> int:
-        """How many members there are."""
+    def replicas(self) -> Replicas:
+        """As the wrapped dynamics has."""
         return self.descent.replicas
 
-    @property
-    def offset(self) -> int:
-        """Members count from zero."""
-        return 0
-
-    def init(self, keys, x, strategy: Strategy) -> RepulsiveState:
-        """Members initialised independently of how many there are."""
-        states = strategy(lambda key, _: self.descent.init(key, x), keys, None)
+    def init(self, keys, variables: Variables, strategy: Strategy) -> RepulsiveState:
+        """Members with their optimisers; what they share is the first member's."""
+        states = strategy(lambda own, _: self.descent.init(*own), (keys, variables), None)
         if self.shared is not None:
             params = dict(states.variables.params)
             params[self.shared] = jax.tree.map(
@@ -111,7 +105,7 @@ class Repulsive(eqx.Module):
             )
             states = states._replace(variables=states.variables._replace(params=params))
         count = len(keys)
-        measured = {name: jnp.zeros(count) for name in ("force_ratio", *self.force.measures)}
+        measured = {name: jnp.zeros(count) for name in ("force_ratio", *self.repulsion.measures)}
         return RepulsiveState(states, jnp.zeros(count, jnp.int32), measured)
 
     def members(self, state: RepulsiveState) -> Variables:
@@ -129,11 +123,11 @@ class Repulsive(eqx.Module):
             return state._replace(descent=descent, step=state.step + 1), info
         time = state.step[0]
         if self.period == 1:
-            gradient, carried, info = self._pushed(keys, state, batch, strategy, alive, time)
+            gradient, carried, info = self._repelled(keys, state, batch, strategy, alive, time)
         else:
             gradient, carried, info = jax.lax.cond(
                 time % self.period == 0,
-                lambda: self._pushed(keys, state, batch, strategy, alive, time),
+                lambda: self._repelled(keys, state, batch, strategy, alive, time),
                 lambda: self._alone(keys, state, batch, strategy, alive, time),
             )
         descent = self._update(state.descent, gradient, carried, strategy)
@@ -150,32 +144,34 @@ class Repulsive(eqx.Module):
         params, optimiser = strategy(one, own, None)
         return DescentState(Variables(params, carried), optimiser)
 
-    def _pushed(self, keys, state, batch, strategy, alive, time):
+    def _repelled(self, keys, state, batch, strategy, alive, time):
         problem, variables = self.descent.problem, state.descent.variables
         embedding = self.space.embed(problem, strategy, variables, batch, keys)
         nll, towards = self._likelihood(embedding.outputs, batch)
         penalty, shrink = self._penalty(variables.params)
-        # One member that is not finite would poison every other through the kernel.
+        # One member that is not finite would make every other one non-finite through the kernel.
         alive = alive & jnp.isfinite(nll) & _finite(embedding.z)
-        scene = Scene(problem, batch, keys, towards, self.descent.num_data)
-        push = self.force.push(embedding, alive, scene)
+        context = StepContext(problem, batch, keys, towards, self.descent.num_data)
+        update = self.repulsion.update(embedding, alive, context)
         scale = self.scale(time) if callable(self.scale) else self.scale
         strength = jnp.asarray(scale, nll.dtype) * self.period
-        cotangent = jax.tree.map(lambda leaf: strength * leaf, push.cotangent)
+        cotangent = jax.tree.map(lambda leaf: strength * leaf, update.cotangent)
         factor = 1.0 if self.drive is None else self.drive(time)
         towards = factor * towards
-        if push.scores is not None and isinstance(self.space, Functions):
+        if update.scores is not None and isinstance(self.space, Functions):
             # SVGD in function space: the outputs' own gradients are mixed, then pulled back.
-            towards = self.space.blend(problem, push.scores, only_alive(towards, alive))
-        if push.scores is None or isinstance(self.space, Functions):
+            towards = self.space.blend(problem, update.scores, only_alive(towards, alive))
+        if update.scores is None or isinstance(self.space, Functions):
             gradient = embedding.pullback(towards, cotangent)
             shrink = jax.tree.map(lambda leaf: factor * leaf, shrink) if self.drive else shrink
             total = jax.tree.map(jnp.add, gradient, shrink)
         else:
-            gradient, total = self._mixed(embedding, push.scores, towards, shrink, cotangent, alive)
+            gradient, total = self._mixed(
+                embedding, update.scores, towards, shrink, cotangent, alive
+            )
         ratio = partial(self._force_ratio, keys, variables, batch, strategy, towards, gradient)
         measured = self._measured(embedding, ratio, alive, state, time)
-        info = {"loss": nll + penalty, "nll": nll, **push.info, **measured}
+        info = {"loss": nll + penalty, "nll": nll, **update.info, **measured}
         info |= {"repulsion_scale": strength, "alive": jnp.sum(alive)}
         return self._tied(total, alive), embedding.carried, info
 
@@ -188,7 +184,7 @@ class Repulsive(eqx.Module):
         return own, jax.tree.map(jnp.add, mixed, cotangent)
 
     def _tied(self, gradient, alive):
-        """Parameters that all members share follow the mean of the living members' gradients."""
+        """Parameters that all members share follow the mean of the finite members' gradients."""
         if self.shared is None:
             return gradient
 
@@ -200,10 +196,12 @@ class Repulsive(eqx.Module):
         return {**gradient, self.shared: jax.tree.map(mean, gradient[self.shared])}
 
     def _alone(self, keys, state, batch, strategy, alive, time):
-        """A step between two pushes: the diagnostics are those of no push."""
+        """A step between two updates: the diagnostics are those of no update."""
         gradient, carried, info = self._plain(keys, state.descent.variables, batch, strategy, time)
-        pushed = jax.eval_shape(lambda: self._pushed(keys, state, batch, strategy, alive, time)[2])
-        zeros = {k: jnp.zeros(v.shape, v.dtype) for k, v in pushed.items()}
+        repelled = jax.eval_shape(
+            lambda: self._repelled(keys, state, batch, strategy, alive, time)[2]
+        )
+        zeros = {k: jnp.zeros(v.shape, v.dtype) for k, v in repelled.items()}
         return gradient, carried, {**zeros, **info, **state.measured}
 
     def _plain(self, keys, variables, batch, strategy, time):
@@ -248,8 +246,8 @@ class Repulsive(eqx.Module):
                 Variables(params, carried), batch.x, key=key, train=True
             )[0]
             drive = jax.vjp(apply, params)[1](towards)[0]
-            push = optax.tree.norm(jax.tree.map(jnp.subtract, gradient, drive))
-            return push / jnp.maximum(optax.tree.norm(drive), jnp.finfo(push.dtype).tiny)
+            update = optax.tree.norm(jax.tree.map(jnp.subtract, gradient, drive))
+            return update / jnp.maximum(optax.tree.norm(drive), jnp.finfo(update.dtype).tiny)
 
         in_turn = strategy if isinstance(strategy, Shard) else Map()
         return in_turn(one, (variables.params, variables.state, keys, towards, gradient), None)
@@ -263,7 +261,9 @@ class Repulsive(eqx.Module):
         every = min(DIAGNOSTIC_STEPS, per_epoch) * self.period
 
         def measure():
-            others = zip(self.force.measures, self.force.measure(embedding, alive), strict=True)
+            others = zip(
+                self.repulsion.measures, self.repulsion.measure(embedding, alive), strict=True
+            )
             found = {"force_ratio": ratio(), **dict(others)}
             return {name: found[name].astype(old.dtype) for name, old in state.measured.items()}
 
@@ -271,7 +271,7 @@ class Repulsive(eqx.Module):
 
 
 def only_alive(tree: PyTree, alive: Bool[Array, " members"]) -> PyTree:
-    """Zeros in place of members that are not alive: what is not finite would spread."""
+    """Zeros in place of diverged members: values that are not finite would reach the others."""
 
     def keep(leaf):
         return jnp.where(alive.reshape(-1, *(1,) * (leaf.ndim - 1)), leaf, 0.0)

@@ -5,9 +5,9 @@ from typing import ClassVar, Literal
 
 from credax.data.dataset import Split
 from credax.methods.ensemble import Ensemble, choices, positive
-from credax.methods.repulsive.pushes import SteinPush
+from credax.methods.repulsive.embeddings import Weights
 from credax.methods.repulsive.repulsive import Repulsive
-from credax.methods.repulsive.spaces import Weights
+from credax.methods.repulsive.updates import SteinUpdate
 from credax.problem import Problem
 from credax.training import Training
 
@@ -42,5 +42,5 @@ class SVGD(Ensemble):
 
     def dynamics(self, problem: Problem, data: Split, training: Training) -> Repulsive:
         """Weight space with the Stein direction."""
-        push = SteinPush(self.kernel, self.bandwidth, self.repulsion_scale)
-        return Repulsive(self.descent(problem, data, training), Weights(), push, 1.0)
+        update = SteinUpdate(self.kernel, self.bandwidth, self.repulsion_scale)
+        return Repulsive(self.descent(problem, data, training), Weights(), update, 1.0)

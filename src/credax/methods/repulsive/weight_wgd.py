@@ -8,9 +8,9 @@ from jaxtyping import Array
 
 from credax.data.dataset import Split
 from credax.methods.ensemble import Ensemble, Scale, check_keep, choices, positive, scale_of
-from credax.methods.repulsive.pushes import MixingPush
+from credax.methods.repulsive.embeddings import Weights
 from credax.methods.repulsive.repulsive import Repulsive
-from credax.methods.repulsive.spaces import Weights
+from credax.methods.repulsive.updates import ScoreUpdate
 from credax.problem import Problem
 from credax.training import Training
 
@@ -59,7 +59,7 @@ class WeightWGD(Ensemble):
         return Repulsive(
             self.descent(problem, data, training),
             Weights(),
-            MixingPush(self.estimator, self.bandwidth, self.ridge, self.keep),
+            ScoreUpdate(self.estimator, self.bandwidth, self.ridge, self.keep),
             scale_of(self.repulsion_scale, batch=1 / rows, data=1 / count, number=1 / count),
             drive=None if self.anneal == "none" else Annealing(self.anneal, self.anneal_steps),
         )

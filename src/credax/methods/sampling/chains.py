@@ -1,4 +1,8 @@
-"""How well chains have mixed: split R-hat and effective sample size, for samples of any shape."""
+"""How well chains have mixed: split R-hat and effective sample size, for samples of any shape.
+
+By hand, because SGLD and its kin need neither blackjax nor ArviZ, which are extras; tests compare
+with blackjax.
+"""
 
 from typing import Any
 
@@ -55,7 +59,7 @@ def diagnose(samples: Any) -> dict[str, float]:
     """Worst R-hat and effective sample size over the parameters of ``[chains, draws, ...]`` leaves.
 
     Looked at are means and squared deviations (a chain on a periodic orbit has a good mean and a
-    bad variance) of at most 4096 parameters, evenly spread; fewer than four draws say nothing.
+    bad variance) of at most 4096 parameters, evenly spread; fewer than four draws give no estimate.
     """
     leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(samples)]
     chains, draws = leaves[0].shape[:2]

@@ -6,7 +6,6 @@ from typing import ClassVar
 
 from credax.data.dataset import Split
 from credax.errors import InputError
-from credax.methods.modes import Around
 from credax.methods.sampling.sghmc import check_friction
 from credax.methods.sampling.stochastic import Sampler
 from credax.problem import Problem
@@ -39,12 +38,8 @@ class CyclicalSGMCMC(Sampler):
     """Share of each cycle without noise and samples."""
     friction: float = 0.1
     """Share of the velocity lost in a step; 1 is cyclical SGLD."""
-    temperature: float = 1.0
-    """Factor of the noise's variance: 1 samples the posterior, 0 is the optimiser."""
     modes: int = 1
     """Independent chains, mixed uniformly."""
-    around: Around = None
-    """A population to go on from, one chain a member."""
 
     def __post_init__(self):
         Sampler.__post_init__(self)

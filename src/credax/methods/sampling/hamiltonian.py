@@ -4,7 +4,6 @@ import warnings
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -20,7 +19,7 @@ from credax.posterior import Population, population
 from credax.problem import Batch, Problem
 from credax.training import Descent, Training
 from credax.training.collecting import Buffer, Collecting
-from credax.training.dynamics import Info
+from credax.training.dynamics import Dynamics, Info, Replicas
 from credax.training.supply import narrow
 
 CHUNK = 4096
@@ -41,12 +40,12 @@ class ChainState(NamedTuple):
     acceptance: Float[Array, ""]
 
     @property
-    def step_size(self) -> Float[Array, ""]:
+    def step_size(self) -> Float[Array, "*modes"]:
         """The step of the leapfrog as it is now."""
         return self.adapted.step_size
 
 
-class Chain(eqx.Module):
+class Chain(Dynamics):
     """One chain on ``log p(y | x, θ) + log p(θ)`` of all rows; a step of the loop is a transition.
 
     The rows are part of the dynamics: the batches that the loop offers are not looked at. The first
@@ -63,39 +62,18 @@ class Chain(eqx.Module):
     acceptance: float
     options: tuple[tuple[str, int], ...]
 
-    coupled = False
-
     @property
-    def replicas(self) -> int:
-        """How many chains."""
+    def replicas(self) -> Replicas:
+        """As the wrapped dynamics has."""
         return self.descent.replicas
-
-    @property
-    def offset(self) -> int | np.int32:
-        """Number of the first chain."""
-        return self.descent.offset
-
-    @property
-    def shared_batches(self) -> bool:
-        """Batches are not looked at, so one serves all."""
-        return True
-
-    @property
-    def around(self) -> Variables | None:
-        """Where chains begin, if not at fresh networks."""
-        return self.descent.around
 
     @property
     def adaptation(self) -> Adaptation:
         """How warm-up finds step size and masses."""
         return Adaptation(self.warmup, self.acceptance, self.step_size)
 
-    def init(self, key, x) -> ChainState:
-        """A fresh network, before warm-up."""
-        return self.begin(key, self.descent.problem.init(key, x))
-
-    def begin(self, key, variables: Variables) -> ChainState:
-        """A given network, before warm-up."""
+    def init(self, key, variables: Variables) -> ChainState:
+        """A network before warm-up."""
         chain = algorithm(self.algorithm).init(variables.params, self.log_joint)
         zero, adapted = jnp.int32(0), self.adaptation.init(variables.params)
         return ChainState(chain, adapted, zero, zero, zero, jnp.zeros_like(adapted.step_size))
@@ -217,7 +195,7 @@ class HamiltonianRecord(Modes):
             )
         blackjax()
         inner = Chain(
-            self.descent(problem, data, training),
+            self.descent(problem, data, training, shared_batches=True),
             jnp.asarray(data.x),
             jnp.asarray(narrow(data.y)),
             self.name,

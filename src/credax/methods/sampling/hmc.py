@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from credax.errors import InputError
-from credax.methods.modes import Around
 from credax.methods.sampling.hamiltonian import HamiltonianRecord
 
 
@@ -16,7 +15,7 @@ class HMC(HamiltonianRecord):
     accepted with probability ``min(1, exp(-ΔH))``. The number of steps is drawn anew for each
     trajectory: one fixed length can be a period of the posterior. Chains are modes; R-hat,
     effective sample size and divergences are in the posterior's ``diagnostics``. ``epochs`` and
-    ``batch_size`` of the training are not used. Costs ``leapfrog_steps`` gradients of all rows a
+    ``batch_size`` of the training are not used. Costs ``leapfrog_steps`` gradients of all rows per
     transition. Reference: Neal, MCMC using Hamiltonian dynamics, 2011.
 
     >>> HMC().settings(__import__("credax").Training(), num_data=50).batch_size
@@ -26,22 +25,10 @@ class HMC(HamiltonianRecord):
     name: ClassVar[str] = "hmc"
     title: ClassVar[str] = "HMC"
 
-    samples: int = 100
-    """Networks kept of each chain."""
-    warmup: int = 500
-    """Transitions before the first sample, in which step size and masses are found."""
-    thinning: int = 1
-    """Transitions from one kept network to the next."""
-    step_size: float | None = None
-    """Step of the leapfrog; found in warm-up by default."""
-    acceptance: float = 0.8
-    """Rate of acceptance that warm-up aims at."""
     leapfrog_steps: int = 20
-    """Steps of the leapfrog a transition, on average: the length is drawn from 1 to 2 L - 1."""
+    """Leapfrog steps per transition, on average: the length is drawn from 1 to 2 L - 1."""
     modes: int = 1
     """Independent chains, mixed uniformly."""
-    around: Around = None
-    """A population to begin at, one chain a member."""
 
     def __post_init__(self):
         HamiltonianRecord.__post_init__(self)

@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from credax.errors import InputError
-from credax.methods.modes import Around
 from credax.methods.sampling.hamiltonian import HamiltonianRecord
 
 
@@ -15,7 +14,7 @@ class NUTS(HamiltonianRecord):
     A trajectory doubles until its ends turn towards each other or ``depth`` doublings are done; the
     next state is drawn from it. Chains are modes; R-hat, effective sample size and divergences are
     in the posterior's ``diagnostics``. ``epochs`` and ``batch_size`` of the training are not used.
-    Costs up to ``2^depth`` gradients of all rows a transition. Reference: Hoffman and Gelman,
+    Costs up to ``2^depth`` gradients of all rows per transition. Reference: Hoffman and Gelman,
     JMLR 15, 2014.
 
     >>> NUTS().depth
@@ -25,22 +24,10 @@ class NUTS(HamiltonianRecord):
     name: ClassVar[str] = "nuts"
     title: ClassVar[str] = "NUTS"
 
-    samples: int = 100
-    """Networks kept of each chain."""
-    warmup: int = 500
-    """Transitions before the first sample, in which step size and masses are found."""
-    thinning: int = 1
-    """Transitions from one kept network to the next."""
-    step_size: float | None = None
-    """Step of the leapfrog; found in warm-up by default."""
-    acceptance: float = 0.8
-    """Rate of acceptance that warm-up aims at."""
     depth: int = 10
     """Most doublings of a trajectory."""
     modes: int = 1
     """Independent chains, mixed uniformly."""
-    around: Around = None
-    """A population to begin at, one chain a member."""
 
     def __post_init__(self):
         HamiltonianRecord.__post_init__(self)

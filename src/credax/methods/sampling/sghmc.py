@@ -5,7 +5,6 @@ from typing import ClassVar, Literal
 
 from credax.data.dataset import Split
 from credax.errors import InputError
-from credax.methods.modes import Around
 from credax.methods.sampling.stochastic import Sampler, spread_captures
 from credax.problem import Problem
 from credax.training import Training
@@ -18,8 +17,8 @@ class SGHMC(Sampler):
 
     ``v' = (1 - a) v - r g + sqrt(2 a r T / N) ξ``, ``θ' = θ + v'`` on the mean loss, N the number
     of rows. ``a = 1`` is SGLD, ``T = 0`` is SGD with momentum ``1 - a``. On a Gaussian of precision
-    A (per row) the variance is too large by ``1/(1 - r A/(2 (2 - a)))``. A chain a mode. Costs one
-    training and ``samples`` copies of the network. Reference: Chen, Fox, Guestrin, ICML 2014.
+    A (per row) the variance is too large by ``1/(1 - r A/(2 (2 - a)))``. One chain per mode. Costs
+    one training and ``samples`` copies of the network. Reference: Chen, Fox, Guestrin, ICML 2014.
 
     >>> SGHMC().friction
     0.1
@@ -28,12 +27,10 @@ class SGHMC(Sampler):
     name: ClassVar[str] = "sghmc"
     title: ClassVar[str] = "SGHMC"
 
-    samples: int = 20
-    """Networks kept of each chain."""
     burn_in: float = 0.5
     """Share of the training before the first sample."""
     friction: float = 0.1
-    """Share of the velocity lost in a step: one less the momentum."""
+    """Share of the velocity lost in a step: one minus the momentum."""
     temperature: float = 1.0
     """Factor of the noise's variance: 1 samples the posterior, 0 is SGD with momentum."""
     preconditioner: Literal["none", "rmsprop"] = "none"
@@ -42,8 +39,6 @@ class SGHMC(Sampler):
     """A constant learning rate, or the training's schedule."""
     modes: int = 1
     """Independent chains, mixed uniformly."""
-    around: Around = None
-    """A population to go on from, one chain a member."""
 
     def __post_init__(self):
         Sampler.__post_init__(self)
@@ -69,6 +64,6 @@ class SGHMC(Sampler):
 
 
 def check_friction(friction: float) -> None:
-    """Raise one sentence if this is no share of a velocity."""
+    """Raise an error if this is no share of a velocity."""
     if not 0 < friction <= 1:
         raise InputError(f"friction is {friction}; it lies in (0, 1], and 1 is SGLD")

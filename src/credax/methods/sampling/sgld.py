@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from credax.data.dataset import Split
-from credax.methods.modes import Around
 from credax.methods.sampling.stochastic import Sampler, spread_captures
 from credax.problem import Problem
 from credax.training import Training
@@ -18,8 +17,8 @@ class SGLD(Sampler):
     ``θ' = θ - r g + sqrt(2 r T / N) ξ`` on the mean loss, N the number of rows; on a Gaussian of
     precision A (per row) the variance is too large by ``1/(1 - r A/2)``. With
     ``preconditioner="rmsprop"``: ``θ' = θ - r G g + sqrt(2 r T G / N) ξ``, ``G = 1/(1e-5 +
-    sqrt(s))`` (Li et al. 2016, without the drift correction). A chain a mode. Costs one training
-    and ``samples`` copies of the network. Reference: Welling and Teh, ICML 2011.
+    sqrt(s))`` (Li et al. 2016, without the drift correction). One chain per mode. Costs one
+    training and ``samples`` copies of the network. Reference: Welling and Teh, ICML 2011.
 
     >>> SGLD().temperature
     1.0
@@ -28,8 +27,6 @@ class SGLD(Sampler):
     name: ClassVar[str] = "sgld"
     title: ClassVar[str] = "SGLD"
 
-    samples: int = 20
-    """Networks kept of each chain."""
     burn_in: float = 0.5
     """Share of the training before the first sample."""
     temperature: float = 1.0
@@ -40,8 +37,6 @@ class SGLD(Sampler):
     """A constant learning rate, or the training's schedule."""
     modes: int = 1
     """Independent chains, mixed uniformly."""
-    around: Around = None
-    """A population to go on from, one chain a member."""
 
     def settings(self, training: Training, num_data: int) -> Training:
         """The training with the sampler's rate."""

@@ -19,12 +19,12 @@ BETA, EPSILON = 0.99, 1e-5
 
 
 class TargetChanged(UserWarning):
-    """Batch statistics or augmentation make the sampled law another than the posterior."""
+    """Batch statistics or augmentation make the sampled distribution another than the posterior."""
 
 
 @dataclass(frozen=True)
 class Sampler(Modes):
-    """Chains of stochastic gradient Langevin dynamics: one a mode, their samples are members."""
+    """Chains of stochastic gradient Langevin dynamics: one per mode, their samples are members."""
 
     title: ClassVar[str]
 
@@ -62,7 +62,7 @@ class Sampler(Modes):
             changed.append("augmentation")
         if changed:
             warnings.warn(
-                f"{self.title} samples a law that is not the posterior, because of "
+                f"{self.title} samples a distribution that is not the posterior, because of "
                 + " and ".join(changed),
                 TargetChanged,
                 stacklevel=3,

@@ -82,7 +82,7 @@ class Adaptation(eqx.Module):
 
 
 def blackjax() -> Any:
-    """The package, or a sentence that names its extra."""
+    """The package, or an error that names its extra."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of its own imports

@@ -9,7 +9,7 @@ import numpy as np
 from credax.data.dataset import Split
 from credax.errors import InputError
 from credax.methods.ensemble import choices
-from credax.methods.modes import Around, Kept, Modes, collecting, members_of_modes
+from credax.methods.modes import Kept, Modes, collecting, members_of_modes
 from credax.posterior import Population, population
 from credax.problem import Problem
 from credax.training import Descent, Training
@@ -36,10 +36,6 @@ class CheckpointEnsemble(Modes):
     """Networks kept of each run."""
     keep: Literal["last", "best"] = "last"
     """The last epochs, or those with the best validation (needs validation rows)."""
-    modes: int = 1
-    """Independent runs, mixed uniformly."""
-    around: Around = None
-    """A population to go on from, one mode a member."""
 
     def __post_init__(self):
         Modes.__post_init__(self)

@@ -5,7 +5,7 @@ from typing import ClassVar
 
 from credax.data.dataset import Split
 from credax.errors import InputError
-from credax.methods.modes import Around, Kept, Modes, check_captures, collecting, members_of_modes
+from credax.methods.modes import Kept, Modes, check_captures, collecting, members_of_modes
 from credax.posterior import Population, population
 from credax.problem import Problem
 from credax.training import Training
@@ -17,8 +17,8 @@ from credax.training.schedule import cycle_start, triangle_length
 class FastGeometric(Modes):
     """Networks at the lowest rate of each of ``members`` triangular cycles after ``start``.
 
-    The cycles are short and gentle, so that the networks are joined by a path of low loss along
-    which they differ. Costs one training. Reference: Garipov et al., Loss surfaces, mode
+    The cycles are short and their rates low, so that the networks are joined by a path of low loss
+    along which they differ. Costs one training. Reference: Garipov et al., Loss surfaces, mode
     connectivity and fast ensembling of DNNs, NeurIPS 2018.
 
     >>> FastGeometric().members
@@ -29,17 +29,13 @@ class FastGeometric(Modes):
     title: ClassVar[str] = "Fast geometric ensemble"
 
     members: int = 5
-    """Networks taken from each run, one a cycle."""
+    """Networks taken from each run, one per cycle."""
     start: float = 0.6
     """Share of the training before the cycles, in whole epochs."""
     high: float = 0.5
     """Highest rate of a cycle over the base rate."""
     low: float = 0.005
     """Lowest rate of a cycle over the base rate, where networks are taken."""
-    modes: int = 1
-    """Independent runs, mixed uniformly."""
-    around: Around = None
-    """A population to go on from, one mode a member."""
 
     def __post_init__(self):
         Modes.__post_init__(self)

@@ -1,4 +1,4 @@
-"""Snapshot ensembles: one training, several networks along its way (Huang et al. 2017)."""
+"""Snapshot ensembles: one training, several networks along its trajectory (Huang et al. 2017)."""
 
 import math
 from dataclasses import dataclass
@@ -8,7 +8,6 @@ from credax.data.dataset import Split
 from credax.errors import InputError
 from credax.methods.ensemble import choices
 from credax.methods.modes import (
-    Around,
     Kept,
     Modes,
     check_captures,
@@ -40,13 +39,9 @@ class SnapshotEnsemble(Modes):
     members: int = 5
     """Networks taken from each run."""
     schedule: Literal["cyclic-cosine", "constant"] = "cyclic-cosine"
-    """A cosine cycle a network, or a constant rate after the start."""
+    """One cosine cycle per network, or a constant rate after the start."""
     start: float = 0.5
     """Share of the training before the first interval (schedule=constant)."""
-    modes: int = 1
-    """Independent runs, mixed uniformly."""
-    around: Around = None
-    """A population to go on from, one mode a member."""
 
     def __post_init__(self):
         Modes.__post_init__(self)

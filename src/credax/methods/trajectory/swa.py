@@ -9,7 +9,6 @@ from credax.batch_statistics import refresh
 from credax.data.dataset import Split
 from credax.errors import InputError
 from credax.methods.modes import (
-    Around,
     Kept,
     Modes,
     averaging_settings,
@@ -49,11 +48,7 @@ class SWA(Modes):
     averaging_rate: float | None = 0.5
     """Learning rate while averaging over the base rate; None keeps the training's schedule."""
     passes: Literal["one", "sequential"] = "one"
-    """Recompute batch statistics in one pass, or exactly in one pass a layer."""
-    modes: int = 1
-    """Independent runs, mixed uniformly."""
-    around: Around = None
-    """A population to go on from, one mode a member."""
+    """Recompute batch statistics in one pass, or exactly in one pass per layer."""
 
     def __post_init__(self):
         Modes.__post_init__(self)
@@ -86,7 +81,7 @@ class SWA(Modes):
 
 
 def check_rate(ratio: float | None) -> None:
-    """Raise one sentence if this is no share of the base rate."""
+    """Raise an error if this is no share of the base rate."""
     if ratio is not None and not 0 < ratio <= 1:
         raise InputError(
             f"averaging_rate is {ratio}; it is a share of the base rate in (0, 1], or None"

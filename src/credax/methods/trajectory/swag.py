@@ -10,10 +10,9 @@ from jaxtyping import PyTree
 from credax.data.dataset import Split
 from credax.errors import InputError
 from credax.gaussian_posterior import GaussianPosterior, gaussian_posterior
-from credax.laws import LowRankGaussian
+from credax.gaussians import LowRankGaussian
 from credax.methods.ensemble import choices
 from credax.methods.modes import (
-    Around,
     Kept,
     Modes,
     averaging_settings,
@@ -34,10 +33,10 @@ class SWAG(Modes):
     """A Gaussian around the mean of one network's late iterates, diagonal plus low rank.
 
     ``θ = w_SWA + sqrt(scale) (sqrt(v) z₁ + D z₂ / sqrt(K - 1))``: ``v`` is the iterates' variance,
-    the columns of ``D`` are the last K iterates less the mean, and one ``z₂`` is shared by all
+    the columns of ``D`` are the last K iterates minus the mean, and one ``z₂`` is shared by all
     arrays, which is the covariance between layers. ``scale`` multiplies the variance; 1/2 is the
     paper's equation, and ``rank=0, scale=1`` its diagonal variant. Costs (2 + rank) copies of the
-    parameters, and a pass over the data a draw if there are batch statistics.
+    parameters, and one pass over the data per draw if there are batch statistics.
     Reference: Maddox et al., A simple baseline for Bayesian uncertainty, NeurIPS 2019.
 
     >>> SWAG().rank, SWAG().samples, SWAG().scale
@@ -63,8 +62,6 @@ class SWAG(Modes):
     """Learning rate while collecting over the base rate; None keeps the training's schedule."""
     modes: int = 1
     """Independent runs, mixed uniformly: multi-SWAG."""
-    around: Around = None
-    """A population to go on from, one mode a member."""
 
     def __post_init__(self):
         Modes.__post_init__(self)
@@ -95,16 +92,20 @@ class SWAG(Modes):
         """Each mode's Gaussian, and draws from it with batch statistics of their own."""
         moments = jax.tree.map(jnp.asarray, kept.states.collected)
         check_collected(int(moments.seen[0]))
-        law = jax.vmap(lambda m: swag_law(m, self.scale, self.deviation == "running"))(moments)
+        gaussian = jax.vmap(lambda m: swag_gaussian(m, self.scale, self.deviation == "running"))(
+            moments
+        )
         state = jax.tree.map(jnp.asarray, kept.states.inner.variables.state)
-        return gaussian_posterior(problem, law, state, kept.modes, kept.keys, self.samples, data)
+        return gaussian_posterior(
+            problem, gaussian, state, kept.modes, kept.keys, self.samples, data
+        )
 
     def load(self, path, problem: Problem) -> GaussianPosterior:
         """Read Gaussians and draws back."""
         return GaussianPosterior.load(path, problem)
 
 
-def swag_law(moments: IterateMoments, scale: float, running: bool = False) -> LowRankGaussian:
+def swag_gaussian(moments: IterateMoments, scale: float, running: bool = False) -> LowRankGaussian:
     """The Gaussian of collected moments; columns never written to stay zero."""
     count = moments.seen
 
@@ -122,7 +123,7 @@ def swag_law(moments: IterateMoments, scale: float, running: bool = False) -> Lo
 
 
 def check_collected(count: int) -> None:
-    """Raise one sentence unless at least two networks were collected."""
+    """Raise an error unless at least two networks were collected."""
     if count < 2:
         raise InputError(
             f"SWAG has collected {count} network(s) and a variance needs at least 2; train more "

@@ -1,4 +1,4 @@
-"""Families of Gaussians that variational inference fits: free numbers and their law."""
+"""Families of Gaussians that variational inference fits, by unconstrained parameters."""
 
 import math
 from typing import Any, Protocol
@@ -10,27 +10,27 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import PyTree
 
 from credax.errors import InputError
-from credax.laws import FullGaussian, Law, LowRankGaussian
+from credax.gaussians import FullGaussian, LowRankGaussian, WeightGaussian
 
 LARGEST_FULL = 4000
 
 
 class Family(Protocol):
-    """From free numbers to a law, and the first of them."""
+    """A Gaussian as a function of unconstrained parameters, and their initial values."""
 
     def start(self, key: Any, mean: PyTree, scale: float) -> PyTree:
-        """Free numbers of a law around ``mean`` with standard deviations ``scale``."""
+        """Unconstrained parameters of ``N(mean, scale²)``, ``scale`` a standard deviation."""
         ...
 
-    def law(self, free: PyTree) -> Law:
-        """The law of free numbers."""
+    def gaussian(self, free: PyTree) -> WeightGaussian:
+        """The Gaussian of unconstrained parameters."""
         ...
 
 
 class LowRank(eqx.Module):
     """``N(μ, diag(softplus(ρ)²) + U Uᵀ)`` with ``rank`` columns; rank 0 is the mean field.
 
-    A scale of zero stays zero: the law is then a point.
+    A scale of zero stays zero: the Gaussian is then a point.
     """
 
     rank: int = 0
@@ -48,7 +48,7 @@ class LowRank(eqx.Module):
         free = {"mean": mean, "raw": jax.tree.map(lambda m: jnp.full_like(m, raw), mean)}
         return {**free, "columns": columns} if self.rank else free
 
-    def law(self, free):
+    def gaussian(self, free):
         """Diagonal and columns as they are."""
         spread = (lambda r: jnp.zeros_like(r)) if self.point else jax.nn.softplus
         std = jax.tree.map(spread, free["raw"])
@@ -58,7 +58,11 @@ class LowRank(eqx.Module):
 
 
 class Full(eqx.Module):
-    """``N(μ, L Lᵀ)``, L lower-triangular with a diagonal ``softplus(raw)``: P (P + 1)/2 numbers."""
+    """``N(μ, L Lᵀ)``, ``L = diag(softplus(raw)) + below / √P`` lower-triangular.
+
+    A step in ``below`` changes a weight by a sum of P terms ``ε_j²``; the factor ``1/√P`` (once in
+    the gradient, once in L) makes that sum a mean, so that one learning rate fits every size.
+    """
 
     def start(self, key, mean, scale):
         """A multiple of the identity."""
@@ -66,18 +70,17 @@ class Full(eqx.Module):
         if size > LARGEST_FULL:
             raise InputError(
                 f"the network has {size} parameters and a full covariance needs "
-                f"{4 * size**2 / 1e9:.1f} GB a copy; up to {LARGEST_FULL} are allowed: use "
+                f"{4 * size**2 / 1e9:.1f} GB per copy; up to {LARGEST_FULL} are allowed: use "
                 "LowRankVI or MeanFieldVI"
             )
-        raw = math.log(math.expm1(scale))
-        flat = ravel_pytree(mean)[0]
-        return {"mean": mean, "raw": raw * jnp.eye(size, dtype=flat.dtype)}
+        dtype = jax.tree.leaves(mean)[0].dtype
+        raw = jnp.full(size, math.log(math.expm1(scale)), dtype)
+        return {"mean": mean, "raw": raw, "below": jnp.zeros((size, size), dtype)}
 
-    def law(self, free):
+    def gaussian(self, free):
         """The triangular factor."""
-        raw = free["raw"]
-        diagonal = jax.nn.softplus(jnp.diag(raw))
-        return FullGaussian(free["mean"], jnp.tril(raw, -1) + jnp.diag(diagonal))
+        below = jnp.tril(free["below"], -1) / math.sqrt(len(free["raw"]))
+        return FullGaussian(free["mean"], below + jnp.diag(jax.nn.softplus(free["raw"])))
 
 
 def _keys_like(key, tree):

@@ -1,12 +1,11 @@
 """Variational inference: descent on the evidence bound of a Gaussian over the parameters."""
 
+import abc
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, NamedTuple, cast
+from typing import ClassVar, Literal, NamedTuple, cast
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
 import optax
 from jaxtyping import Array, Float, Int, PyTree, UInt32
 
@@ -14,23 +13,24 @@ from credax.batch_statistics import has_statistics
 from credax.data.dataset import Split
 from credax.errors import InputError
 from credax.gaussian_posterior import GaussianPosterior, gaussian_posterior
-from credax.laws import FullGaussian, Law, LowRankGaussian
+from credax.gaussians import FullGaussian, LowRankGaussian, WeightGaussian
 from credax.methods.ensemble import choices
-from credax.methods.laplace.reads import find_reads
+from credax.methods.laplace.layers import find_layers
 from credax.methods.modes import Kept, Modes, example_variables
+from credax.methods.variational.families import Family
 from credax.methods.variational.local_noise import Estimator, check_estimator, noisy_outputs
 from credax.network import Variables
 from credax.prior import GaussianPrior
 from credax.problem import Batch, Problem
-from credax.structure.taps import Read
+from credax.structure.linear_layers import LinearLayer
 from credax.training import Descent, Training
-from credax.training.dynamics import Info
+from credax.training.dynamics import Dynamics, Info, Replicas
 
 Divergence = Literal["analytic", "path"]
 
 
 class VariationalState(NamedTuple):
-    """Free numbers of the law, parameters outside the prior, network state, optimiser."""
+    """Parameters of the Gaussian, parameters outside the prior, network state, optimiser."""
 
     free: PyTree
     points: PyTree
@@ -40,18 +40,18 @@ class VariationalState(NamedTuple):
     seed: UInt32[Array, "..."]
 
 
-class Variational(eqx.Module):
+class Variational(Dynamics):
     """Descent on ``mean NLL under draws + weight · T · KL(q || prior) / N``.
 
     The KL is a sum over all weights of all layers. ``weight`` rises from 0 to 1 over ``annealing``
-    steps; with ``blundell`` batch i of B an epoch weighs ``B 2^-i / (1 - 2^-B)``. Parameters that
-    the prior does not speak of (a learned noise level) are points. ``divergence="path"`` takes the
-    KL at the draw, ``log q(w) - log p(w)``, with gradients through the draw only (Roeder et al.
-    2017): its noise vanishes where the law is exact, and any prior will do.
+    steps; with ``blundell`` batch i of B per epoch has weight ``B 2^-i / (1 - 2^-B)``. Parameters
+    that the prior does not cover (a learned noise level) are point estimates. ``divergence="path"``
+    takes the KL at the draw, ``log q(w) - log p(w)``, with gradients through the draw only (Roeder
+    et al. 2017): its noise vanishes where the Gaussian is exact, and any prior will do.
     """
 
     descent: Descent
-    family: Any
+    family: Family
     scale: float
     draws: int = 1
     temperature: float = 1.0
@@ -59,37 +59,16 @@ class Variational(eqx.Module):
     blundell: bool = False
     divergence: Divergence = "analytic"
     estimator: Estimator = "shared"
-    reads: dict[str, Read] | None = None
+    layers: dict[str, LinearLayer] | None = None
     """Kernels whose noise differs from row to row, for other estimators than shared."""
 
-    coupled = False
-
     @property
-    def replicas(self) -> int:
-        """As descent has."""
+    def replicas(self) -> Replicas:
+        """As the wrapped dynamics has."""
         return self.descent.replicas
 
-    @property
-    def offset(self) -> int | np.int32:
-        """As descent has."""
-        return self.descent.offset
-
-    @property
-    def shared_batches(self) -> bool:
-        """As descent has."""
-        return self.descent.shared_batches
-
-    @property
-    def around(self) -> Variables | None:
-        """As descent has."""
-        return self.descent.around
-
-    def init(self, key, x) -> VariationalState:
-        """A narrow law around a fresh network."""
-        return self.begin(key, self.descent.problem.init(key, x))
-
-    def begin(self, key, variables: Variables) -> VariationalState:
-        """A narrow law around a given network."""
+    def init(self, key, variables: Variables) -> VariationalState:
+        """A narrow Gaussian around a network."""
         weights, points = split_params(self.descent.problem, variables.params)
         free = self.family.start(jax.random.fold_in(key, 2**31 - 4), weights, self.scale)
         optimiser = self.descent.optimiser().init((free, points))
@@ -109,20 +88,20 @@ class Variational(eqx.Module):
         return new, {"loss": loss, **info}
 
     def members(self, state: VariationalState) -> Variables:
-        """The network at the law's mean, with an axis of length one."""
+        """The network at the Gaussian's mean, with an axis of length one."""
         params = join_params(self.descent.problem, state.free["mean"], state.points)
         return jax.tree.map(lambda leaf: leaf[None], Variables(params, state.carried))
 
     def loss(self, current, carried, batch: Batch, key, steps):
         """The negative bound over N; each of ``draws`` sub-batches has its own draw."""
         free, points = current
-        law = self.family.law(free)
+        gaussian = self.family.gaussian(free)
         keys = jax.random.split(key, self.draws)
         groups = jax.tree.map(lambda a: _groups(a, self.draws), batch)
 
         def one(key, group):
             noise, inner = jax.random.split(key)
-            return self.expected(law, points, carried, group, noise, inner)
+            return self.expected(gaussian, points, carried, group, noise, inner)
 
         if self.draws == 1:
             sums, new, weights = one(keys[0], jax.tree.map(lambda a: a[0], groups))
@@ -130,26 +109,26 @@ class Variational(eqx.Module):
             sums, new, weights = jax.vmap(one)(keys, groups)
             sums, new = jnp.sum(sums), jax.tree.map(lambda a: a.mean(0), new)
         nll = sums / jnp.sum(batch.weight)
-        kl = self.kl(law, weights)
+        kl = self.kl(gaussian, weights)
         info = {"nll": nll, "kl": kl}
         if not self.temperature:
             return nll, (new, info)
         factor = self.temperature * self.weight(steps) / self.descent.num_data
         return nll + factor * kl, (new, info)
 
-    def expected(self, law: Law, points, carried, batch: Batch, noise, key):
+    def expected(self, gaussian: WeightGaussian, points, carried, batch: Batch, noise, key):
         """Sum of ``-log p`` over rows under one draw, the new state, and the draw."""
         problem = self.descent.problem
-        if self.reads is not None:
-            assert isinstance(law, LowRankGaussian)
+        if self.layers is not None:
+            assert isinstance(gaussian, LowRankGaussian)
             assert self.estimator != "shared"
             join = lambda weights: join_params(problem, weights, points)  # noqa: E731
             outputs = noisy_outputs(
-                problem, law, join, carried, batch.x, noise, self.reads, self.estimator
+                problem, gaussian, join, carried, batch.x, noise, self.layers, self.estimator
             )
             log_prob = problem.likelihood.log_prob(outputs, batch.y)
-            return -jnp.sum(batch.weight * log_prob), carried, law.mean
-        drawn = law.draw(noise)
+            return -jnp.sum(batch.weight * log_prob), carried, gaussian.mean
+        drawn = gaussian.draw(noise)
         params = join_params(problem, drawn, points)
         variables = Variables(params, carried)
         outputs, new = problem.outputs(variables, batch.x, key=key, train=True)
@@ -159,15 +138,15 @@ class Variational(eqx.Module):
             drawn,
         )
 
-    def kl(self, law: Law, drawn: PyTree) -> Float[Array, ""]:
-        """KL from the prior to the law, in nats, in closed form or at the draws."""
+    def kl(self, gaussian: WeightGaussian, drawn: PyTree) -> Float[Array, ""]:
+        """KL from the prior to the Gaussian, in nats, in closed form or at the draws."""
         if not self.temperature:
             return jnp.zeros(())
         prior, num_data = self.descent.problem.prior, self.descent.num_data
         if self.divergence == "analytic":
             assert isinstance(prior, GaussianPrior)
-            return gaussian_kl(law, prior.precision_for(num_data))
-        fixed = jax.lax.stop_gradient(law)
+            return gaussian_kl(gaussian, prior.precision_for(num_data))
+        fixed = jax.lax.stop_gradient(gaussian)
 
         def at(w):
             return fixed.log_prob(w) - prior.log_prob(w, num_data=num_data)
@@ -184,15 +163,15 @@ class Variational(eqx.Module):
         return risen * batches * 2.0**-number / (1 - 2.0**-batches)
 
 
-def gaussian_kl(law: Law, precision: float) -> Float[Array, ""]:
+def gaussian_kl(gaussian: WeightGaussian, precision: float) -> Float[Array, ""]:
     """``KL(q || N(0, 1/τ)) = τ/2 E|w|² - P/2 log(τ/2π) - H(q)``, summed over all weights."""
-    count = sum(leaf.size for leaf in jax.tree.leaves(law.mean))
+    count = sum(leaf.size for leaf in jax.tree.leaves(gaussian.mean))
     constant = 0.5 * count * jnp.log(precision / (2 * jnp.pi))
-    return 0.5 * precision * law.second_moment() - constant - law.entropy()
+    return 0.5 * precision * gaussian.second_moment() - constant - gaussian.entropy()
 
 
 def split_params(problem: Problem, params: PyTree) -> tuple[PyTree, PyTree]:
-    """The weights that the prior speaks of, and the rest."""
+    """The weights that the prior covers, and the rest."""
     weights = problem.weights(params)
     return weights, {} if weights is params else params["noise"]
 
@@ -203,18 +182,18 @@ def join_params(problem: Problem, weights: PyTree, points: PyTree) -> PyTree:
     return {"network": weights, "noise": points} if learned else weights
 
 
-def with_points(problem: Problem, law: Law, points: PyTree) -> Law:
-    """The law of all parameters: those outside the prior have no spread."""
+def with_points(problem: Problem, gaussian: WeightGaussian, points: PyTree) -> WeightGaussian:
+    """The Gaussian of all parameters: those outside the prior have standard deviation 0."""
     if not jax.tree.leaves(points):
-        return law
-    mean = join_params(problem, law.mean, points)
-    if isinstance(law, LowRankGaussian):
-        rank = jax.tree.leaves(law.columns)[0].shape[0]
-        std = join_params(problem, law.std, jnp.zeros_like(points))
+        return gaussian
+    mean = join_params(problem, gaussian.mean, points)
+    if isinstance(gaussian, LowRankGaussian):
+        rank = jax.tree.leaves(gaussian.columns)[0].shape[0]
+        std = join_params(problem, gaussian.std, jnp.zeros_like(points))
         none = jnp.zeros((rank, *points.shape), points.dtype)
-        return LowRankGaussian(mean, std, join_params(problem, law.columns, none))
+        return LowRankGaussian(mean, std, join_params(problem, gaussian.columns, none))
     extra = points.size
-    return FullGaussian(mean, jnp.pad(law.factor, (0, extra)))
+    return FullGaussian(mean, jnp.pad(gaussian.factor, (0, extra)))
 
 
 def _groups(a: Array, count: int) -> Array:
@@ -232,11 +211,11 @@ class VariationalRecord(Modes):
     title: ClassVar[str]
 
     samples: int = 100
-    """Networks drawn from each mode's law and kept."""
+    """Networks drawn from each mode's Gaussian and kept."""
     initial_scale: float = 0.01
     """Standard deviation of every weight at the start."""
     draws: int = 1
-    """Draws of the weights a step, each for its own part of the batch."""
+    """Draws of the weights per step, each for its own part of the batch."""
     temperature: float = 1.0
     """Factor of the KL: 1 is the evidence bound, 0 maximum likelihood under weight noise."""
     annealing: float = 0.0
@@ -262,13 +241,19 @@ class VariationalRecord(Modes):
                 "temperature=0)"
             )
 
-    def family(self) -> Any:
-        """The family of laws."""
-        raise NotImplementedError
+    @abc.abstractmethod
+    def family(self) -> Family:
+        """The family of Gaussians."""
 
-    def kernels(self, problem: Problem, data: Split, divergence: str) -> dict[str, Read] | None:
+    def weight_noise(self) -> Estimator:
+        """How weights are drawn for the rows of a batch: one draw for all."""
+        return "shared"
+
+    def kernels(
+        self, problem: Problem, data: Split, divergence: str
+    ) -> dict[str, LinearLayer] | None:
         """Kernels whose noise differs from row to row: those of the mean field's estimators."""
-        estimator = getattr(self, "estimator", "shared")
+        estimator = self.weight_noise()
         if estimator == "shared":
             return None
         if divergence == "path":
@@ -278,12 +263,12 @@ class VariationalRecord(Modes):
             )
         shapes = example_variables(problem, data)
         zeros = jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), shapes)
-        reads = find_reads(problem, zeros, jax.ShapeDtypeStruct(data.x.shape, data.x.dtype))
-        check_estimator(estimator, reads, has_statistics(zeros))
-        return reads
+        layers = find_layers(problem, zeros, jax.ShapeDtypeStruct(data.x.shape, data.x.dtype))
+        check_estimator(estimator, layers, has_statistics(zeros))
+        return layers
 
     def dynamics(self, problem: Problem, data: Split, training: Training) -> Variational:
-        """Descent on the bound, one law a mode."""
+        """Descent on the bound, one Gaussian per mode."""
         prior = problem.prior
         gaussian = isinstance(prior, GaussianPrior)
         flat = isinstance(prior, GaussianPrior) and not prior.precision_for(len(data))
@@ -309,24 +294,24 @@ class VariationalRecord(Modes):
             round(self.annealing * training.epochs * per_epoch),
             self.minibatch_weights == "blundell",
             divergence,
-            getattr(self, "estimator", "shared"),
+            self.weight_noise(),
             self.kernels(problem, data, divergence),
         )
 
     def result(
         self, problem: Problem, dynamics: Variational, kept: Kept, data: Split
     ) -> GaussianPosterior:
-        """Each mode's law, and draws from it with batch statistics of their own."""
+        """Each mode's Gaussian, and draws from it with batch statistics of their own."""
         states = jax.tree.map(jnp.asarray, kept.states)
 
         def one(free, points):
-            return with_points(problem, dynamics.family.law(free), points)
+            return with_points(problem, dynamics.family.gaussian(free), points)
 
-        law = jax.vmap(one)(states.free, states.points)
+        gaussian = jax.vmap(one)(states.free, states.points)
         return gaussian_posterior(
-            problem, law, states.carried, kept.modes, kept.keys, self.samples, data
+            problem, gaussian, states.carried, kept.modes, kept.keys, self.samples, data
         )
 
     def load(self, path, problem: Problem) -> GaussianPosterior:
-        """Read laws and draws back."""
+        """Read Gaussians and draws back."""
         return GaussianPosterior.load(path, problem)

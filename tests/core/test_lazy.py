@@ -1,0 +1,42 @@
+"""Names of packages that are loaded when first used."""
+
+import subprocess
+import sys
+from importlib import import_module
+
+import pytest
+
+import credax as cx
+from credax.lazy import lazy_package
+
+PACKAGES = ["calibration", "groups", "infinite", "quality", "reading", "training", "zoo"]
+
+
+def test_dir_lists_the_public_names():
+    assert set(cx.__all__) <= set(dir(cx))
+    assert {"fit", "SWAG", "Problem", "data", "__version__"} <= set(dir(cx))
+    assert "lazy_package" not in dir(cx)
+
+
+@pytest.mark.parametrize("name", ["", *(f".{package}" for package in PACKAGES)])
+def test_every_name_is_there_once(name):
+    package = import_module(f"credax{name}")
+    assert len(set(package.__all__)) == len(package.__all__)
+    for public in package.__all__:
+        assert getattr(package, public) is not None
+
+
+def test_listing_names_imports_no_jax():
+    code = "import sys, credax; dir(credax); sys.exit('jax' in sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_an_unknown_name_is_an_attribute_error(tmp_path):
+    source = "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from math import pi as pi\n"
+    (tmp_path / "__init__.py").write_text(source)
+    getattribute, names, public = lazy_package("circle", str(tmp_path / "__init__.py"))
+    assert public == ["pi"]
+    assert "pi" in names()
+    assert getattribute("pi") == pytest.approx(3.14159265)
+    with pytest.raises(AttributeError, match="'circle' has no attribute 'tau'"):
+        getattribute("tau")
