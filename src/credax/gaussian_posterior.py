@@ -1,5 +1,6 @@
 """A Gaussian over the parameters of each mode, and the draws from it that predictions use."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +39,9 @@ class GaussianPosterior(eqx.Module):
     state: Any
     """State of each mode's network, for Gaussians of networks whose state is not recomputed."""
     modes: tuple[int, ...]
+
+    # By identity: jax.jit of a bound method needs a hash, and arrays have none.
+    __hash__ = object.__hash__
 
     @property
     def problem(self) -> Problem:
@@ -84,6 +88,10 @@ class GaussianPosterior(eqx.Module):
     def predict(self, x, *, key=None, batch_size: int | None = None) -> Prediction:
         """The mixture of the stored draws for raw inputs ``[batch, ...]``; no ``key`` is needed."""
         return self.draws.predict(x, key=key, batch_size=batch_size)
+
+    def predict_fn(self) -> Callable[[Array], Prediction]:
+        """`predict` as a pure function of raw inputs, all rows at once, without checks."""
+        return self.draws.predict_fn()
 
     def sample(self, key: Key[Array, ""], n: int, refresh: Any = None) -> Variables:
         """``n`` new draws, as evenly over the modes as ``n`` allows, in random order.

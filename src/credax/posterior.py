@@ -3,6 +3,7 @@
 import dataclasses
 import math
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
@@ -10,6 +11,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 from jaxtyping import Array, Key
 
 from credax.errors import InputError
@@ -49,6 +51,13 @@ class Posterior(Protocol):
         """The mixture prediction for raw inputs."""
         ...
 
+    def predict_fn(self) -> Callable[[Array], Prediction]:
+        """`predict` as a pure function of raw inputs: it can be jitted, vmapped, differentiated.
+
+        All rows are predicted at once and none is checked: for serving, gradients and export.
+        """
+        ...
+
     def sample(self, key: Key[Array, ""], n: int) -> Variables:
         """``n`` draws of the network's variables, on a leading axis."""
         ...
@@ -72,6 +81,9 @@ class Population(eqx.Module):
     input_dtype: str = "float32"
     diagnostics: dict[str, Any] = dataclasses.field(default_factory=dict)
     """What the fit reported about itself, such as R-hat of chains: numbers by name."""
+
+    # By identity: jax.jit of a bound method needs a hash, and arrays have none.
+    __hash__ = object.__hash__
 
     @property
     def num_members(self) -> int:
@@ -97,15 +109,26 @@ class Population(eqx.Module):
         The result does not depend on ``batch_size`` (to rounding); by default it is at most 512 and
         smaller for many members or large inputs, which bounds the memory. ``key`` is not needed.
         """
+        if is_traced(x, self.input_shape):
+            return self.predict_fn()(x)
         x = self.check(x)
-        size = min(self.batch_size(batch_size, self.num_members), len(x))
-        parts = []
-        for start in range(0, len(x), size):
-            rows = x[start : start + size]
-            padded = np.concatenate([rows, np.repeat(rows[-1:], size - len(rows), axis=0)])
-            part = _predict(self.problem, self.variables, padded)
-            parts.append(part.select(slice(0, len(rows))) if len(rows) < size else part)
-        return concatenate(parts)
+        size = self.batch_size(batch_size, self.num_members)
+        function = lambda rows, _: _predict(self.problem, self.variables, rows)  # noqa: E731
+        return concatenate(in_batches(function, x, size))
+
+    def predict_fn(self) -> Callable[[Array], Prediction]:
+        """`predict` as a pure function of raw inputs, all rows at once, without checks.
+
+        >>> import credax as cx
+        >>> problem = cx.Problem(cx.networks.MLP((4,), outputs=2), cx.Categorical())
+        >>> x = np.ones((3, 5), np.float32)
+        >>> keys = jax.random.split(jax.random.key(0), 4)
+        >>> variables = jax.vmap(lambda key: problem.init(key, x))(keys)
+        >>> function = population(problem, variables, x).predict_fn()
+        >>> jax.jit(function)(x).probs.shape
+        (3, 2)
+        """
+        return partial(_mixture, self.problem, self.variables)
 
     def sample(self, key: Key[Array, ""], n: int) -> Variables:
         """``n`` members drawn uniformly, without repeats while there are enough."""
@@ -140,15 +163,27 @@ class Population(eqx.Module):
 def check_rows(x, input_shape: tuple[int, ...]) -> np.ndarray:
     """``x`` as an array of rows of a shape, or an error if it cannot be predicted."""
     x = np.asarray(x)
-    if x.shape[1:] != tuple(input_shape) or x.ndim == 0:
-        raise InputError(
-            f"x has shape {x.shape}; this posterior was trained on inputs of shape "
-            f"{tuple(input_shape)}, so x must be [rows, {', '.join(map(str, input_shape))}]"
-        )
+    _check_shape(x, input_shape)
     if len(x) == 0:
         raise InputError("x has no rows; give at least one")
     check_inputs(x)
     return x
+
+
+def is_traced(x, input_shape: tuple[int, ...]) -> bool:
+    """Whether ``x`` is a value inside ``jax.jit`` or its like; only its shape can be checked."""
+    if isinstance(x, Tracer):
+        _check_shape(x, input_shape)
+        return True
+    return False
+
+
+def _check_shape(x: Any, input_shape: tuple[int, ...]) -> None:
+    if x.ndim == 0 or tuple(x.shape[1:]) != tuple(input_shape):
+        raise InputError(
+            f"x has shape {x.shape}; this posterior was trained on inputs of shape "
+            f"{tuple(input_shape)}, so x must be [rows, {', '.join(map(str, input_shape))}]"
+        )
 
 
 def describe_population(members: Population, kind: str) -> dict[str, Any]:
@@ -232,8 +267,32 @@ def combine(populations: "list[Any]") -> Population:
     return Population(first.problem, variables, indices, first.input_shape, first.input_dtype)
 
 
-@eqx.filter_jit
-def _predict(problem: Problem, variables: Variables, x) -> Prediction:
+def in_batches(function: Callable[[np.ndarray, int], Any], x: np.ndarray, size: int) -> list[Any]:
+    """A function of rows and the number of the first one, batch by batch, in one compiled shape.
+
+    The last batch is filled up by repeating its last row, and its result is cut.
+    """
+    size = min(size, len(x))
+    parts = []
+    for start in range(0, len(x), size):
+        rows = x[start : start + size]
+        missing = size - len(rows)
+        padded = np.concatenate([rows, np.repeat(rows[-1:], missing, axis=0)]) if missing else rows
+        part = function(padded, start)
+        parts.append(_cut(part, len(rows)) if missing else part)
+    return parts
+
+
+def _cut(part: Any, rows: int) -> Any:
+    """The first rows of a prediction, or of several arrays."""
+    cut = slice(0, rows)
+    return tuple(a[cut] for a in part) if isinstance(part, tuple) else part.select(cut)
+
+
+def _mixture(problem: Problem, variables: Variables, x) -> Prediction:
     prepared = problem.prepare_inputs(x)
     outputs = jax.vmap(lambda v: problem.outputs(v, prepared)[0])(variables)
     return problem.predict(outputs)
+
+
+_predict = eqx.filter_jit(_mixture)

@@ -100,6 +100,19 @@ def test_prediction_does_not_depend_on_the_batch_size(fitted, split):
         np.testing.assert_allclose(parts, whole, rtol=1e-5, atol=1e-6)
 
 
+def test_the_pure_function_gives_the_same_prediction_and_traces(name, fitted, split):
+    if name in ("nngp", "ntk"):
+        with pytest.raises(cx.InputError, match="predict_fn"):
+            fitted.predict_fn()
+        return
+    whole, x = fitted.predict(split.x), split.x[:7]
+    expected = np.asarray(whole.probs)[:7]
+    # Both jits in one program: it is compiling that costs.
+    both = jax.jit(lambda x: (fitted.predict_fn()(x).probs, fitted.predict(x).probs))
+    for probs in both(x):
+        np.testing.assert_allclose(probs, expected, rtol=1e-4, atol=1e-6)
+
+
 def test_the_same_key_gives_the_same_bits(name, fitted, split):
     again = cx.fit(
         problem_of(name), ROWS[name].record, split, key=7, training=TRAINING, progress=False

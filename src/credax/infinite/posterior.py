@@ -1,6 +1,7 @@
 """The infinite ensemble as a posterior: exact marginals of infinitely wide trained networks."""
 
 import dataclasses
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from credax.infinite.dynamics import EnsembleDynamics
 from credax.infinite.kernel import variances
 from credax.likelihood import VARIANCE_FLOOR, Bernoulli, Categorical, Gaussian
 from credax.network import Variables
-from credax.posterior import INDICES, check_rows
+from credax.posterior import INDICES, check_rows, is_traced
 from credax.prediction import Prediction, concatenate
 from credax.problem import Problem
 from credax.reading import check_record
@@ -98,11 +99,20 @@ class InfinitePosterior:
 
     def predict(self, x, *, key=None, batch_size: int | None = None) -> Prediction:
         """The mixture of the members for raw inputs ``[batch, ...]``; no ``key`` is needed."""
+        if is_traced(x, self.x.shape[1:]):
+            return self.predict_fn()(x)
         x = check_rows(x, self.x.shape[1:])
         size = ROWS if batch_size is None else batch_size
         if size < 1:
             raise InputError(f"batch_size is {batch_size}; it must be at least 1")
         return concatenate([self._predict(x[i : i + size]) for i in range(0, len(x), size)])
+
+    def predict_fn(self) -> Callable[[Array], Prediction]:
+        """Always an error: the kernels are computed in float64 outside compiled programs."""
+        raise InputError(
+            "this posterior has no compiled predict_fn: the kernels of infinite width are computed "
+            "in float64 by numpy; use predict, or export a trained ensemble"
+        )
 
     def _predict(self, x: np.ndarray) -> Prediction:
         mean, variance = self.moments(x)

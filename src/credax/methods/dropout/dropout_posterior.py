@@ -1,12 +1,13 @@
 """A network whose dropout stays on: members are draws of its masks."""
 
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, Key, UInt32
 
 from credax.errors import InputError
@@ -14,7 +15,13 @@ from credax.files import load_tree, read_header, save_tree
 from credax.keys import wrap
 from credax.methods.dropout.masks import Inserted, Own, inserted_masks
 from credax.network import Variables
-from credax.posterior import Population, describe_population, read_population
+from credax.posterior import (
+    Population,
+    describe_population,
+    in_batches,
+    is_traced,
+    read_population,
+)
 from credax.prediction import Prediction, concatenate
 from credax.problem import Problem
 from credax.reading import check_record
@@ -35,6 +42,9 @@ class DropoutPosterior(eqx.Module):
     networks: Population
     seeds: UInt32[Array, "modes draws bits"]
     masks: Inserted | Own
+
+    # By identity: jax.jit of a bound method needs a hash, and arrays have none.
+    __hash__ = object.__hash__
 
     @property
     def problem(self) -> Problem:
@@ -66,18 +76,23 @@ class DropoutPosterior(eqx.Module):
 
         The stored masks are used; with ``key`` new ones are drawn.
         """
+        if is_traced(x, self.networks.input_shape):
+            return self.predict_fn(key)(x)
         x = self.networks.check(x)
         size = self.networks.batch_size(batch_size, self.num_members)
-        size = min(size, len(x))
         seeds = self.seeds if key is None else self._new_seeds(key)
-        parts = []
-        for start in range(0, len(x), size):
-            rows = x[start : start + size]
-            padded = np.concatenate([rows, np.repeat(rows[-1:], size - len(rows), axis=0)])
+
+        def function(rows, start: int) -> Prediction:
             here = seeds if self.masks.consistent else _fold(seeds, start)
-            part = _predict(self.problem, self.masks, self.variables, here, padded)
-            parts.append(part.select(slice(0, len(rows))) if len(rows) < size else part)
-        return concatenate(parts)
+            return _predict(self.problem, self.masks, self.variables, here, rows)
+
+        return concatenate(in_batches(function, x, size))
+
+    def predict_fn(self, key=None) -> Callable[[Array], Prediction]:
+        """`predict` as a pure function of raw inputs, all rows at once, without checks."""
+        seeds = self.seeds if key is None else self._new_seeds(key)
+        here = seeds if self.masks.consistent else _fold(seeds, 0)
+        return partial(_mixture, self.problem, self.masks, self.variables, here)
 
     def sample(self, key: Key[Array, ""], n: int) -> Variables:
         """``n`` networks with masks drawn anew, of modes drawn uniformly.
@@ -134,8 +149,7 @@ def _fold(seeds, number: int):
     return jax.random.key_data(folded)
 
 
-@eqx.filter_jit
-def _predict(problem: Problem, masks, variables: Variables, seeds, x) -> Prediction:
+def _mixture(problem: Problem, masks, variables: Variables, seeds, x) -> Prediction:
     prepared = problem.prepare_inputs(x)
 
     def one(variables, seed):
@@ -143,3 +157,6 @@ def _predict(problem: Problem, masks, variables: Variables, seeds, x) -> Predict
 
     each = jax.vmap(lambda v, own: jax.vmap(lambda seed: one(v, seed))(own))(variables, seeds)
     return problem.predict(each.reshape(-1, *each.shape[2:]))
+
+
+_predict = eqx.filter_jit(_mixture)

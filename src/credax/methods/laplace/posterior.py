@@ -1,5 +1,6 @@
 """A Gaussian around each mode, and predictions of the network linearised there."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,13 @@ from credax.methods.laplace.predict import (
     sampled_outputs,
 )
 from credax.network import Variables
-from credax.posterior import Population, describe_population, read_population
+from credax.posterior import (
+    Population,
+    describe_population,
+    in_batches,
+    is_traced,
+    read_population,
+)
 from credax.prediction import GaussianPrediction, Prediction, concatenate
 from credax.problem import Problem
 from credax.reading import check_record
@@ -107,6 +114,9 @@ class LaplacePosterior(eqx.Module):
     seeds: UInt32[Array, "modes bits"]
     plan: Plan
     options: dict[str, Any]
+
+    # By identity: jax.jit of a bound method needs a hash, and arrays have none.
+    __hash__ = object.__hash__
 
     @property
     def problem(self) -> Problem:
@@ -194,16 +204,31 @@ class LaplacePosterior(eqx.Module):
 
     def predict(self, x, *, key=None, batch_size: int | None = None) -> Prediction:
         """The mixture over modes and their members for raw inputs; ``key`` is not needed."""
-        if self.options["predictive"] == "sampled":
-            vectors = [self._vectors(i, self._keys(i)) for i in range(self.num_modes)]
-            each = lambda i, rows: self._sampled(i, vectors[i], rows)  # noqa: E731
-        else:
-            each = self._linearised
+        if is_traced(x, self.networks.input_shape):
+            return self.predict_fn()(x)
+        each = self._predictive()
         parts = [
             concatenate(self._blocks(x, batch_size, lambda rows, i=i: each(i, rows)))
             for i in range(self.num_modes)
         ]
         return jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *parts)
+
+    def predict_fn(self) -> Callable[[Array], Prediction]:
+        """`predict` as a pure function of raw inputs, all rows at once, without checks."""
+        each = self._predictive()
+
+        def function(x) -> Prediction:
+            parts = [each(mode, x) for mode in range(self.num_modes)]
+            return jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *parts)
+
+        return function
+
+    def _predictive(self) -> Callable[[int, Any], Prediction]:
+        """The prediction of one mode for rows."""
+        if self.options["predictive"] == "linearised":
+            return self._linearised
+        vectors = [self._vectors(i, self._keys(i)) for i in range(self.num_modes)]
+        return lambda mode, rows: self._sampled(mode, vectors[mode], rows)
 
     def sample(self, key: Key[Array, ""], n: int) -> Variables:
         """``n`` networks with drawn weights, as evenly over the modes as ``n`` allows."""
@@ -269,17 +294,8 @@ class LaplacePosterior(eqx.Module):
         x = self.networks.check(x)
         itemsize = jax.tree.leaves(self.variables.params)[0].dtype.itemsize
         most = rows_at_once(self.plan.bytes_a_row(itemsize), self.options["memory"])
-        size = min(self.networks.batch_size(batch_size, self.draws), most, len(x))
-        found = []
-        for start in range(0, len(x), size):
-            rows = x[start : start + size]
-            padded = np.concatenate([rows, np.repeat(rows[-1:], size - len(rows), axis=0)])
-            part = function(padded)
-            if len(rows) < size:
-                cut = slice(0, len(rows))
-                part = tuple(a[cut] for a in part) if isinstance(part, tuple) else part.select(cut)
-            found.append(part)
-        return found
+        size = min(self.networks.batch_size(batch_size, self.draws), most)
+        return in_batches(lambda rows, _: function(rows), x, size)
 
     def _moments(self, mode: int, rows) -> tuple[Any, Any]:
         return output_moments(
