@@ -13,7 +13,7 @@ FLOORS = [
     {"standardise", "reading", "files", "network", "prediction", "description"},
     {"likelihood", "prior", "covariance_prior"},
     {"problem"},
-    {"posterior", "batch_statistics", "gaussians", "gaussian_posterior"},
+    {"posterior", "export", "batch_statistics", "gaussians", "gaussian_posterior"},
     {"networks", "adapters"},
     {"data"},
     {"groups", "structure"},

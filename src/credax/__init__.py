@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from credax.data import Dataset as Dataset
     from credax.data import Split as Split
     from credax.errors import InputError as InputError
+    from credax.export import export as export
     from credax.fitting import fit as fit
     from credax.gaussian_posterior import GaussianPosterior as GaussianPosterior
     from credax.infinite.method import NNGP as NNGP
@@ -75,6 +76,7 @@ if TYPE_CHECKING:
     from credax.problem import Batch as Batch
     from credax.problem import Problem as Problem
     from credax.runs import SavedRun as SavedRun
+    from credax.runs import load as load
     from credax.runs import open_run as open_run
     from credax.standardise import Standardise as Standardise
     from credax.training.config import Training as Training

@@ -12,6 +12,7 @@ from jaxtyping import Array, Key
 
 from credax import batch_statistics
 from credax.errors import InputError
+from credax.export import export
 from credax.files import load_tree, read_header, save_tree
 from credax.gaussians import GAUSSIANS, WeightGaussian
 from credax.network import Variables
@@ -47,6 +48,16 @@ class GaussianPosterior(eqx.Module):
     def problem(self) -> Problem:
         """The problem the Gaussian was fitted to."""
         return self.draws.problem
+
+    @property
+    def input_shape(self) -> tuple[int, ...]:
+        """Shape of one row of raw inputs."""
+        return self.draws.input_shape
+
+    @property
+    def input_dtype(self) -> str:
+        """Type of raw inputs."""
+        return self.draws.input_dtype
 
     @property
     def variables(self) -> Variables:
@@ -92,6 +103,10 @@ class GaussianPosterior(eqx.Module):
     def predict_fn(self) -> Callable[[Array], Prediction]:
         """`predict` as a pure function of raw inputs, all rows at once, without checks."""
         return self.draws.predict_fn()
+
+    def export(self, path: str | Path, **options: Any) -> Path:
+        """Write the prediction as a program that plain jax loads; see `credax.export`."""
+        return export(self, path, **options)
 
     def sample(self, key: Key[Array, ""], n: int, refresh: Any = None) -> Variables:
         """``n`` new draws, as evenly over the modes as ``n`` allows, in random order.

@@ -15,6 +15,7 @@ from jax.core import Tracer
 from jaxtyping import Array, Key
 
 from credax.errors import InputError
+from credax.export import export
 from credax.files import load_tree, read_header, save_tree
 from credax.network import Variables, output_struct
 from credax.prediction import Prediction, concatenate
@@ -44,6 +45,9 @@ class Posterior(Protocol):
     """A population of networks, or something that can draw one."""
 
     problem: Problem
+    num_members: int
+    input_shape: tuple[int, ...]
+    input_dtype: str
 
     def predict(
         self, x, *, key: Key[Array, ""] | None = None, batch_size: int | None = None
@@ -64,6 +68,10 @@ class Posterior(Protocol):
 
     def save(self, path: str | Path) -> None:
         """Keep it in one safetensors file."""
+        ...
+
+    def export(self, path: str | Path, **options: Any) -> Path:
+        """Write the prediction as a program that plain jax loads; see `credax.export`."""
         ...
 
 
@@ -134,6 +142,10 @@ class Population(eqx.Module):
         """``n`` members drawn uniformly, without repeats while there are enough."""
         rows = jax.random.choice(key, self.num_members, (n,), replace=n > self.num_members)
         return jax.tree.map(lambda leaf: leaf[rows], self.variables)
+
+    def export(self, path: str | Path, **options: Any) -> Path:
+        """Write the prediction as a program that plain jax loads; see `credax.export`."""
+        return export(self, path, **options)
 
     def save(self, path: str | Path) -> None:
         """Keep the members in one safetensors file (equal members give equal bytes)."""

@@ -138,6 +138,18 @@ class ClassPrediction(eqx.Module):
         """Classes have no order: always an error that says what to use instead."""
         return self.quantile(level)
 
+    def summary(self) -> dict[str, Array]:
+        """What a server answers, as plain arrays."""
+        return {
+            "probs": self.probs,
+            "label": self.label,
+            "confidence": self.confidence,
+            "total": self.total,
+            "aleatoric": self.aleatoric,
+            "epistemic": self.epistemic,
+            "members": self.members,
+        }
+
     def select(self, rows) -> "ClassPrediction":
         """The same prediction for some rows only."""
         return ClassPrediction(self.log_probs[:, rows])
@@ -233,6 +245,19 @@ class GaussianPrediction(eqx.Module):
         pick = jax.random.randint(which, (n, batch), 0, members), jnp.arange(batch)
         normal = jax.random.normal(noise, (n, batch, targets), means.dtype)
         return _squeeze(means[pick] + jnp.sqrt(variances[pick]) * normal)
+
+    def summary(self) -> dict[str, Array]:
+        """What a server answers, as plain arrays; the interval is the central one of level 0.9."""
+        low, high = self.interval(0.9)
+        return {
+            "mean": self.mean,
+            "std": self.std,
+            "low_90": low,
+            "high_90": high,
+            "aleatoric": self.aleatoric,
+            "epistemic": self.epistemic,
+            "members": self.members,
+        }
 
     def select(self, rows) -> "GaussianPrediction":
         """The same prediction for some rows only."""

@@ -66,6 +66,21 @@ def open_run(folder: str | Path, problem: Problem | None = None) -> "SavedRun":
     return SavedRun(RunFolder(path), config, problem)
 
 
+def load(folder: str | Path, problem: Problem | None = None) -> Posterior:
+    """The posterior of a finished run, made by `credax.fit` or ``credax fit``.
+
+    A run with a network, likelihood or prior of your own needs ``problem``, as in `open_run`.
+
+    >>> import tempfile, credax as cx
+    >>> place, data = tempfile.mkdtemp(), cx.data.load("toy/two-moons", train=40)
+    >>> line = cx.Problem(cx.networks.MLP((), outputs=2), cx.Categorical())
+    >>> _ = cx.fit(line, "single", data, training=cx.Training(1), folder=place, progress=False)
+    >>> cx.load(place).predict(data.test.x[:3]).probs.shape
+    (3, 2)
+    """
+    return open_run(folder, problem).posterior()
+
+
 def read_config(path: Path) -> dict[str, Any]:
     """The configuration of a run, its main sections checked."""
     if not (path / "config.json").exists():

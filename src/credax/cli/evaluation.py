@@ -275,6 +275,18 @@ def stored(folder: Path) -> dict[str, Any]:
     return {file.stem: calibration.load(file) for file in files}
 
 
+def stored_calibrator(folder: Path, name: str) -> Any:
+    """One of a run's calibrators by name, or an error that lists those that are there."""
+    known = stored(folder)
+    if name not in known:
+        kept = f"it has {', '.join(known)}" if known else "it has none"
+        raise InputError(
+            f"calibration is {name} and the run in {folder} does not hold it; {kept}: see "
+            "credax calibrate --help"
+        )
+    return known[name]
+
+
 def applied(fitted: Any, prediction: Prediction) -> Any:
     """What a calibrator makes of a prediction; a recalibrated one as the nearest mixture."""
     after = fitted(prediction)

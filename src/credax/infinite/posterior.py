@@ -11,6 +11,7 @@ from jaxtyping import Array, Float, Key
 from scipy.special import logsumexp
 
 from credax.errors import DamagedFile, InputError
+from credax.export import export
 from credax.files import load_arrays, read_header, save_tree
 from credax.infinite.dynamics import EnsembleDynamics
 from credax.infinite.kernel import variances
@@ -56,6 +57,16 @@ class InfinitePosterior:
     def variables(self) -> Variables:
         """What tells members apart: their noise. There are no finite parameters."""
         return Variables({"noise": self.noise}, {})
+
+    @property
+    def input_shape(self) -> tuple[int, ...]:
+        """Shape of one row of raw inputs."""
+        return self.x.shape[1:]
+
+    @property
+    def input_dtype(self) -> str:
+        """Type of raw inputs."""
+        return str(self.x.dtype)
 
     @property
     def num_members(self) -> int:
@@ -124,6 +135,10 @@ class InfinitePosterior:
             raw = np.log(np.expm1(self.scale**2 - VARIANCE_FLOOR))
             outputs = np.concatenate([outputs, np.full_like(outputs, raw)], axis=-1)
         return self.problem.predict(jax.numpy.asarray(outputs.astype(np.float32)))
+
+    def export(self, path: str | Path, **options: Any) -> Path:
+        """Always an error, as `predict_fn`."""
+        return export(self, path, **options)
 
     def sample(self, key: Key[Array, ""], n: int) -> Variables:
         """The noise of ``n`` new members."""

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Key, UInt32
 
 from credax.errors import InputError
+from credax.export import export
 from credax.files import load_tree, read_header, save_tree
 from credax.keys import wrap
 from credax.methods.dropout.masks import Inserted, Own, inserted_masks
@@ -50,6 +51,16 @@ class DropoutPosterior(eqx.Module):
     def problem(self) -> Problem:
         """The problem the networks were trained on."""
         return self.networks.problem
+
+    @property
+    def input_shape(self) -> tuple[int, ...]:
+        """Shape of one row of raw inputs."""
+        return self.networks.input_shape
+
+    @property
+    def input_dtype(self) -> str:
+        """Type of raw inputs."""
+        return self.networks.input_dtype
 
     @property
     def variables(self) -> Variables:
@@ -93,6 +104,10 @@ class DropoutPosterior(eqx.Module):
         seeds = self.seeds if key is None else self._new_seeds(key)
         here = seeds if self.masks.consistent else _fold(seeds, 0)
         return partial(_mixture, self.problem, self.masks, self.variables, here)
+
+    def export(self, path: str | Path, **options: Any) -> Path:
+        """Write the prediction as a program that plain jax loads; see `credax.export`."""
+        return export(self, path, **options)
 
     def sample(self, key: Key[Array, ""], n: int) -> Variables:
         """``n`` networks with masks drawn anew, of modes drawn uniformly.

@@ -11,6 +11,7 @@ import numpy as np
 from jaxtyping import Array, Float, Key, UInt32
 
 from credax.errors import DamagedFile, InputError
+from credax.export import export
 from credax.files import load_tree, read_header, save_tree
 from credax.keys import wrap
 from credax.methods.laplace.blocks import Block, Factor, shapes_of, template
@@ -124,6 +125,16 @@ class LaplacePosterior(eqx.Module):
         return self.networks.problem
 
     @property
+    def input_shape(self) -> tuple[int, ...]:
+        """Shape of one row of raw inputs."""
+        return self.networks.input_shape
+
+    @property
+    def input_dtype(self) -> str:
+        """Type of raw inputs."""
+        return self.networks.input_dtype
+
+    @property
     def variables(self) -> Variables:
         """The networks at the modes."""
         return self.networks.variables
@@ -229,6 +240,10 @@ class LaplacePosterior(eqx.Module):
             return self._linearised
         vectors = [self._vectors(i, self._keys(i)) for i in range(self.num_modes)]
         return lambda mode, rows: self._sampled(mode, vectors[mode], rows)
+
+    def export(self, path: str | Path, **options: Any) -> Path:
+        """Write the prediction as a program that plain jax loads; see `credax.export`."""
+        return export(self, path, **options)
 
     def sample(self, key: Key[Array, ""], n: int) -> Variables:
         """``n`` networks with drawn weights, as evenly over the modes as ``n`` allows."""
