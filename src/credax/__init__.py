@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from credax import networks as networks
     from credax import quality as quality
     from credax import report as report
+    from credax import sklearn as sklearn
     from credax import structure as structure
     from credax import training as training
     from credax import zoo as zoo
