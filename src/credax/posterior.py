@@ -44,10 +44,25 @@ _FIELDS = {
 class Posterior(Protocol):
     """A population of networks, or something that can draw one."""
 
-    problem: Problem
-    num_members: int
-    input_shape: tuple[int, ...]
-    input_dtype: str
+    @property
+    def problem(self) -> Problem:
+        """What it is a posterior of."""
+        ...
+
+    @property
+    def num_members(self) -> int:
+        """Members of a prediction."""
+        ...
+
+    @property
+    def input_shape(self) -> tuple[int, ...]:
+        """Shape of one row of raw inputs."""
+        ...
+
+    @property
+    def input_dtype(self) -> str:
+        """Type of raw inputs."""
+        ...
 
     def predict(
         self, x, *, key: Key[Array, ""] | None = None, batch_size: int | None = None
