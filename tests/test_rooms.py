@@ -26,7 +26,7 @@ FLOORS = [
     {"quality"},
     {"active", "design"},
     {"zoo"},
-    {"report"},
+    {"plot", "report"},
     {"experiments", "sklearn"},
     {"cli", "__main__"},
 ]

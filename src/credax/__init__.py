@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from credax import methods as methods
     from credax import metrics as metrics
     from credax import networks as networks
+    from credax import plot as plot
     from credax import quality as quality
     from credax import report as report
     from credax import sklearn as sklearn

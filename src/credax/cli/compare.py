@@ -2,13 +2,12 @@
 
 import dataclasses
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from credax import methods
 from credax.cli.config import Compare, Fit, Task, peek, read_arguments
 from credax.cli.recipes import recipe
+from credax.cli.variants import read_variants
 from credax.errors import InputError
 
 DEFAULT_ROOT = "runs"
@@ -38,37 +37,46 @@ def compare(config: Compare) -> None:
     from credax.cli.plan import plan
     from credax.cli.results import comparison_of, result_of
     from credax.cli.saved import Rows, saved_run
-    from credax.report import print_rich, summarise, write_csv, write_html, write_json
+    from credax.report import print_rich, summarise, write_csv, write_html, write_json, write_latex
 
-    records = [_record(name, config.members) for name in config.methods]
+    variants = read_variants(config.methods, config.grid, config.task, config.members)
     job = Job.of(config.task)
+    jobs = [job.with_task(variant.task) for variant in variants]
     evaluator = job.evaluator(config.evaluation)
     name = "_".join(
         part for part in ("compare", Path(job.task.data).name, config.output.name) if part
     )
     root = Path(config.output.out or Path(DEFAULT_ROOT) / name)
     fits = [
-        (Fit(record, job.task, seed), root / f"{record.name}_{seed}")
-        for record in records
+        (own, Fit(variant.method, own.task, seed), root / f"{variant.label}_{seed}")
+        for own, variant in zip(jobs, variants, strict=True)
         for seed in range(config.seeds)
     ]
     if config.output.dry_run:
-        print(json.dumps([plan(job, fit, folder) for fit, folder in fits], indent=2))
+        print(json.dumps([plan(*each) for each in fits], indent=2))
         return
     quiet = config.output.quiet or config.output.json
     console = Console(stderr=True, quiet=quiet)
     runs, results, rows = [], [], Rows(job.dataset, True)
-    for number, (fit, folder) in enumerate(fits, 1):
-        console.print(f"{fit.method.title}, seed {fit.seed}  ({number} of {len(fits)})")
+    for number, (own, fit, folder) in enumerate(fits, 1):
+        label = folder.name.rpartition("_")[0].removeprefix(fit.method.name).lstrip("-")
+        title = f"{fit.method.title} ({label})" if label else fit.method.title
+        line = f"{title}, seed {fit.seed}  ({number} of {len(fits)})"
+        console.print(line, markup=False, highlight=False)
         progress = False if quiet else None
-        posterior = job.train(fit, folder, progress)
+        posterior = own.train(fit, folder, progress)
         runs.append(saved_run(folder))
         results.append(result_of(runs[-1], rows, posterior, evaluator, progress))
     comparison = comparison_of(runs, rows.dataset, results)
     table = summarise(comparison)
     write_csv(table, root / "results.csv")
     write_json(table, root / "results.json")
+    write_latex(table, root / "results.tex")
     write_html(comparison, root / "report.html")
+    if config.figures is not None:
+        from credax.plot import save_figures
+
+        save_figures(comparison, root / "figures", config.figures)
     if config.output.json:
         print((root / "results.json").read_text())
         return
@@ -100,10 +108,3 @@ def _shortened(table: Any) -> Any:
     )
     cells = tuple(tuple(row[i] for i in positions) for row in table.cells)
     return dataclasses.replace(table, columns=columns, cells=cells)
-
-
-def _record(name: str, members: int | None) -> Any:
-    record = methods.get(name)()
-    if members is None or "members" not in {f.name for f in dataclasses.fields(record)}:
-        return record
-    return replace(record, members=members)

@@ -4,6 +4,7 @@ import contextlib
 import dataclasses
 import io
 import json
+import re
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,7 +22,8 @@ Likelihood = Literal["auto", "categorical", "bernoulli", "gaussian", "heterosced
 _COMMAS = PrimitiveConstructorSpec(
     nargs=1,
     metavar="A,B,...",
-    instance_from_str=lambda given: tuple(part for part in given[0].split(",") if part),
+    # Not inside brackets: forde:milestones=(0.2,0.8) is one name with its options.
+    instance_from_str=lambda given: tuple(re.findall(r"(?:[^,(\[]|[(\[][^)\]]*[)\]])+", given[0])),
     is_instance=lambda value: isinstance(value, tuple),
     str_from_instance=lambda value: [",".join(map(str, value))],
 )
@@ -109,11 +111,15 @@ class Compare:
     """Several methods and seeds on one data set."""
 
     methods: Names = ("single", "deep-ensemble")
-    """Methods by name, separated by commas."""
+    """Methods by name, separated by commas, with options after colons: single,swag:modes=5."""
+    grid: str | None = None
+    """TOML file of a sweep: a table of options per method; lists are swept over."""
     members: int | None = 5
     """Members of every method that has them, the same for all; None leaves each its own default."""
     seeds: int = 3
     """How many seeds, 0, 1, ..."""
+    figures: Literal["pdf", "png", "svg"] | None = None
+    """Also write figures of this format to the folder figures, by matplotlib."""
     task: tyro.conf.OmitArgPrefixes[Task] = field(default_factory=Task)
     evaluation: tyro.conf.OmitArgPrefixes[EvaluationOptions] = field(
         default_factory=EvaluationOptions

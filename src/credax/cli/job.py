@@ -38,9 +38,9 @@ class Job:
     problem: Problem
 
     @classmethod
-    def of(cls, task: Task) -> "Job":
+    def of(cls, task: Task, dataset: Dataset | None = None) -> "Job":
         """Load the data and build the problem; choices left to ``auto`` are made here."""
-        dataset = load_task(task)
+        dataset = load_task(task) if dataset is None else dataset
         task = dataclasses.replace(
             task, network=_network_name(task, dataset), likelihood=_likelihood_name(task, dataset)
         )
@@ -57,6 +57,10 @@ class Job:
         )
         problem = Problem(network, likelihood, weight_decay=task.weight_decay)
         return cls(task, dataset, problem)
+
+    def with_task(self, task: Task) -> "Job":
+        """Another task on the same data, which is not loaded again."""
+        return Job.of(task, self.dataset)
 
     @property
     def params(self) -> int:

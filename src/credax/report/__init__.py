@@ -1,6 +1,8 @@
 """What a comparison found: tables for the terminal and for machines, and one page for people."""
 
 from credax.report.labels import distinguish as distinguish
+from credax.report.latex import latex as latex
+from credax.report.latex import write_latex as write_latex
 from credax.report.page import page as page
 from credax.report.page import write_html as write_html
 from credax.report.result import Comparison as Comparison

@@ -10,6 +10,8 @@ from credax.errors import InputError
 from credax.prediction import ClassPrediction, GaussianPrediction, Prediction
 
 Task = Literal["classification", "regression"]
+LONGEST_TITLE = 120
+"""Characters of a title that lists methods; more are only counted."""
 
 
 @dataclass(frozen=True)
@@ -107,7 +109,8 @@ def title_of(methods: Sequence[str]) -> str:
     """
     if len(methods) < 3:
         return " against ".join(methods)
-    return f"{', '.join(methods[:-1])} and {methods[-1]}"
+    title = f"{', '.join(methods[:-1])} and {methods[-1]}"
+    return title if len(title) <= LONGEST_TITLE else f"{len(methods)} methods"
 
 
 @dataclass(frozen=True)
