@@ -138,3 +138,17 @@ def _ask(address, body):
         except OSError:
             time.sleep(0.25)
     raise TimeoutError(address)
+
+
+def test_onnx_gives_the_same_numbers(tmp_path):
+    reason = "the extra onnx is not part of dev: its converter pins other packages"
+    runtime = pytest.importorskip("onnxruntime", reason=reason)
+    pytest.importorskip("jax2onnx", reason=reason)
+    for name, (posterior, x) in cases().items():
+        path = posterior.export(tmp_path / f"{name}.onnx", batch_size=len(x))
+        session = runtime.InferenceSession(str(path))
+        found = session.run(None, {"x": x})
+        expected = posterior.predict(x).summary()
+        for output, values in zip(session.get_outputs(), found, strict=True):
+            scale = max(1.0, float(np.abs(expected[output.name]).max()))
+            np.testing.assert_allclose(values, expected[output.name], atol=1e-6 * scale, rtol=1e-5)

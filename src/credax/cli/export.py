@@ -17,7 +17,9 @@ class Export:
     run: Annotated[str, tyro.conf.Positional]
     """Folder of the run."""
     out: str = "model.export"
-    """Where to write; a .json of the same name describes inputs and outputs."""
+    """Where to write, or a name ending in .onnx; a .json beside it describes inputs and outputs."""
+    batch_size: int | None = None
+    """Rows of every call; by default any number. ONNX with convolutions needs it."""
     calibration: str | None = None
     """Apply a calibrator that credax calibrate left in the run, such as temperature."""
     platforms: Names = ("cpu", "cuda", "tpu")
@@ -48,6 +50,7 @@ def run(arguments: list[str]) -> None:
         saved.posterior(),
         config.out,
         platforms=config.platforms,
+        batch_size=config.batch_size,
         transform=_calibrator(saved.folder.path, config.calibration),
         description=description,
     )
