@@ -14,7 +14,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
-from scipy.optimize import isotonic_regression
 
 from credax.calibration.inputs import chosen_probs, require_classes
 from credax.calibration.protocol import ApplyTo, as_apply_to
@@ -187,4 +186,6 @@ def pool_adjacent_violators(
     >>> pool_adjacent_violators(np.array([0.0, 1.0, 0.0, 1.0])).tolist()
     [0.0, 0.5, 0.5, 1.0]
     """
+    from scipy.optimize import isotonic_regression  # slow to import, and rarely needed
+
     return isotonic_regression(values, weights=weights).x

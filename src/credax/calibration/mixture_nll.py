@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 from jaxtyping import Float, Integer
-from scipy.optimize import minimize
 
 from credax.calibration.protocol import CalibrationWarning
 
@@ -98,5 +97,7 @@ def minimise(
         "ftol": tolerance**2,
         "gtol": tolerance,
     }
+    from scipy.optimize import minimize  # half a second, which reading a calibrator need not wait
+
     found = minimize(objective, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
     return found.x, float(found.fun)

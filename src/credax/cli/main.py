@@ -1,5 +1,6 @@
 """``credax COMMAND``: find the command, run it, turn errors into one sentence."""
 
+import atexit
 import os
 import shlex
 import signal
@@ -7,7 +8,7 @@ import sys
 import threading
 import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from pathlib import Path
 
@@ -32,6 +33,11 @@ COMMANDS = {
     "show-structure": "the groups of hidden units of a network and their symmetries",
 }
 
+SWITCH = "CREDAX_COMPILED"
+"""Environment variable; "off" keeps no compiled programs between commands."""
+MOST_COMPILED = 2**30
+"""Bytes of compiled programs that are kept."""
+
 
 def usage() -> str:
     """The overview that ``credax --help`` prints."""
@@ -46,6 +52,8 @@ def usage() -> str:
             *lines,
             "",
             "a first look:  credax compare --data digits",
+            "compiled programs are kept in the cache folder, at most 1 GiB; CREDAX_COMPILED=off "
+            "keeps none",
         ]
     )
 
@@ -111,8 +119,25 @@ def _stopping() -> Iterator[None]:
 
 def _keep_compiled_programs() -> None:
     """The second run of a command does not compile again. Read by jax when it is imported."""
-    cache = os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")
-    os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(Path(cache) / "credax" / "compiled"))
+    if os.environ.get(SWITCH, "").lower() in ("off", "0", "no", "false"):
+        return
+    place = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache"), "credax", "compiled")
+    os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(place))
+    # jax keeps only programs that took a second; predictions are many small ones.
+    os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
+    if os.environ["JAX_COMPILATION_CACHE_DIR"] == str(place):
+        atexit.register(_bound, place)
+
+
+def _bound(place: Path) -> None:
+    """Remove the oldest compiled programs beyond the bound; another process may do the same."""
+    with suppress(OSError):
+        kept = 0
+        files = [(file.stat(), file) for file in place.iterdir()]
+        for found, file in sorted(files, key=lambda pair: -pair[0].st_mtime):
+            kept += found.st_size
+            if kept > MOST_COMPILED:
+                file.unlink(missing_ok=True)
 
 
 def _show_warning(message, category, filename, lineno, file=None, line=None) -> None:
