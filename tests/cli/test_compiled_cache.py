@@ -1,8 +1,9 @@
 """Compiled programs kept between commands: bounded, and off where one wants it."""
 
 import os
+from importlib import import_module
 
-from credax.cli import main as cli
+cli = import_module("credax.cli.main")  # the package has a function of that name
 
 
 def test_the_oldest_programs_go_first(tmp_path, monkeypatch):

@@ -1,6 +1,7 @@
 """``credax fit METHOD``: train one method."""
 
 import dataclasses
+import inspect
 import json
 from dataclasses import field
 from pathlib import Path
@@ -40,7 +41,7 @@ def read_flags(name: str, flags: list[str]) -> Any:
     own = _as(task, suited, training=_as(training, suited.training))
     given = read_arguments(command, flags, f"credax fit {name}", command(task=own))
     plain = _as(Task, given.task, training=_as(Training, given.task.training))
-    return dataclasses.replace(given, task=plain)
+    return dataclasses.replace(given, method=_as(record, given.method), task=plain)
 
 
 def _usage() -> str:
@@ -81,6 +82,7 @@ def _as(record: Any, given: Any, **changes: Any) -> Any:
 def _command(record: type, task: type) -> Any:
     """The flags of ``fit`` for one method: its own fields beside the common ones."""
     flat = tyro.conf.OmitArgPrefixes
+    title, record = record.title, _for_help(record)
     command = dataclasses.make_dataclass(
         "Command",
         [
@@ -91,8 +93,15 @@ def _command(record: type, task: type) -> Any:
         ],
         frozen=True,
     )
-    command.__doc__ = f"Train: {record.title}."
+    command.__doc__ = f"Train: {title}."
     return command
+
+
+def _for_help(record: type) -> Any:
+    """The record with a docstring for people at a terminal: no example in Python."""
+    text = inspect.getdoc(record) or ""
+    kept = [part for part in text.split("\n\n") if not part.lstrip().startswith(">>>")]
+    return type(record.__name__, (record,), {"__doc__": "\n\n".join(kept)})
 
 
 def folder_name(config: Fit, name: str) -> str:

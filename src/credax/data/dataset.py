@@ -1,6 +1,7 @@
 """Named arrays in splits, with the units the network should see."""
 
 import dataclasses
+import textwrap
 from dataclasses import dataclass
 from typing import Literal
 
@@ -12,7 +13,7 @@ from credax.standardise import Standardise
 Task = Literal["classification", "regression"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Split:
     """Inputs ``x`` and targets ``y``, row by row, in raw units (uint8 pixels stay uint8).
 
@@ -35,13 +36,17 @@ class Split:
     def __len__(self) -> int:
         return len(self.x)
 
+    def __repr__(self) -> str:
+        x, y = (f"{a.dtype}{list(a.shape)}" for a in (self.x, self.y))
+        return f"Split({len(self)} rows, x {x}, y {y})"
+
     def __getitem__(self, rows) -> "Split":
         """Some rows, in the same units."""
         rows = slice(rows, rows + 1) if isinstance(rows, int) else rows
         return dataclasses.replace(self, x=self.x[rows], y=self.y[rows])
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Dataset:
     """A named data set: ``train``, ``test`` and, where there is one, ``validation``."""
 
@@ -57,6 +62,28 @@ class Dataset:
     """Names of the target columns, where there are any."""
     path: str = ""
     """The file of a user's own that the rows were read from, where there is one."""
+
+    def __repr__(self) -> str:
+        """One paragraph: rows, inputs and what is predicted.
+
+        >>> import credax as cx
+        >>> print(cx.data.load("toy/two-moons", train=40, test=20))
+        toy/two-moons: classification with 40 training and 20 test rows. Inputs are float32 of shape
+        (2,). Classes (2): 0, 1.
+        """
+        parts = {"training": self.train, "validation": self.validation, "test": self.test}
+        counts = [f"{len(part)} {name}" for name, part in parts.items() if part is not None]
+        rows = " and ".join(", ".join(counts).rsplit(", ", 1))
+        inputs = f"Inputs are {self.train.x.dtype} of shape {self.input_shape}"
+        columns = f": {_few(self.feature_names)}." if self.feature_names else "."
+        if self.task == "classification":
+            names = self.class_names or tuple(map(str, range(self.num_classes)))
+            predicted = f"Classes ({len(names)}): {_few(names)}."
+        else:
+            name = f" ({_few(self.target_names)})" if self.target_names else ""
+            predicted = f"Targets: {self.num_targets}{name}."
+        text = f"{self.name}: {self.task} with {rows} rows. {inputs}{columns} {predicted}"
+        return textwrap.fill(text, 100)
 
     @property
     def input_shape(self) -> tuple[int, ...]:
@@ -96,6 +123,11 @@ class Dataset:
         return dataclasses.replace(
             self, train=_shuffled(self.train, train, seed), test=_shuffled(self.test, test, seed)
         )
+
+
+def _few(names: tuple[str, ...], most: int = 8) -> str:
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
 
 
 def _shuffled(split: Split, rows: int | None, seed: int) -> Split:
