@@ -20,7 +20,7 @@ FLOORS = [
     {"training"},
     {"infinite", "functions"},
     {"methods"},
-    {"fitting", "runs"},
+    {"fitting", "runs", "hub", "model_card"},
     {"metrics"},
     {"calibration"},
     {"quality"},

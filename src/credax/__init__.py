@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from credax import calibration as calibration
     from credax import data as data
     from credax import groups as groups
+    from credax import hub as hub
     from credax import infinite as infinite
     from credax import methods as methods
     from credax import metrics as metrics

@@ -69,7 +69,8 @@ def open_run(folder: str | Path, problem: Problem | None = None) -> "SavedRun":
 def load(folder: str | Path, problem: Problem | None = None) -> Posterior:
     """The posterior of a finished run, made by `credax.fit` or ``credax fit``.
 
-    A run with a network, likelihood or prior of your own needs ``problem``, as in `open_run`.
+    ``folder`` may be an address on the Hugging Face Hub, ``hf://user/name[@revision]``. A run with
+    a network, likelihood or prior of your own needs ``problem``, as in `open_run`.
 
     >>> import tempfile, credax as cx
     >>> place, data = tempfile.mkdtemp(), cx.data.load("toy/two-moons", train=40)
@@ -78,6 +79,10 @@ def load(folder: str | Path, problem: Problem | None = None) -> Posterior:
     >>> cx.load(place).predict(data.test.x[:3]).probs.shape
     (3, 2)
     """
+    if isinstance(folder, str) and folder.startswith("hf://"):
+        from credax.hub import pull
+
+        folder = pull(folder)
     return open_run(folder, problem).posterior()
 
 

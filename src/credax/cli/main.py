@@ -24,6 +24,8 @@ COMMANDS = {
     "predict": "predictions of a finished run for new inputs",
     "calibrate": "fit a calibrator to a finished run: before and after, sets, intervals",
     "export": "a finished run as one program that plain jax loads, for servers",
+    "push": "share a finished run or a zoo: credax push RUN hf://user/name",
+    "pull": "fetch a shared run or zoo: credax pull hf://user/name FOLDER",
     "report": "the report page of one or more finished runs",
     "reproduce": "run a published experiment and print its table beside the published one",
     "pca": "principal components of a data set's inputs: credax pca DATA OUT.npz",
