@@ -1,7 +1,7 @@
 """Serving a five-member ensemble: latency of one row and throughput of ten thousand.
 
-Bare jitted network (all members, no mixture), `predict_fn`, the exported program, `predict`, and the
-same ensemble in PyTorch, eager and compiled, take turns in every round of one run, so that ratios
+Bare jitted network (all members, no mixture), `predict_fn`, the exported program, `predict`, and
+the same ensemble in PyTorch, eager and compiled, take turns in every round of one run, so that ratios
 survive a busy machine. Times are medians over rounds, ratios medians of each round's ratio to the
 bare network. PyTorch is optional (pip install 'credax[bench]').
 
@@ -119,9 +119,8 @@ def main() -> None:
         for name in ways:
             own = [t[name] for t in times]
             ratio = statistics.median(t[name] / t["bare network"] for t in times)
-            print(
-                f"{'':>{len(unit) + 2}}{name:<24}{1e3 * statistics.median(own):>10.3f}{ratio:>12.2f}"
-            )
+            middle, left = 1e3 * statistics.median(own), " " * (len(unit) + 2)
+            print(f"{left}{name:<24}{middle:>10.3f}{ratio:>12.2f}")
 
 
 if __name__ == "__main__":
