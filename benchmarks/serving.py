@@ -1,7 +1,7 @@
 """Serving a five-member ensemble: latency of one row and throughput of ten thousand.
 
 Bare jitted network (all members, no mixture), `predict_fn`, the exported program, `predict`, and
-the same ensemble in PyTorch, eager and compiled, take turns in every round of one run, so that ratios
+the same ensemble in PyTorch, eager and compiled, take turns in every round, so that ratios
 survive a busy machine. Times are medians over rounds, ratios medians of each round's ratio to the
 bare network. PyTorch is optional (pip install 'credax[bench]').
 
