@@ -102,6 +102,11 @@ def load_tree(
     are not finite, unless ``finite`` is False.
     """
     arrays, metadata = load_arrays(path, finite=finite)
+    return arranged(path, arrays, template), metadata
+
+
+def arranged(path: str | Path, arrays: dict[str, np.ndarray], template: Any) -> Any:
+    """The arrays of a file, from `load_arrays`, in the structure of ``template``."""
     names, (leaves, structure) = tree_names(template), jax.tree.flatten(template)
     if set(names) != set(arrays):
         odd = sorted(set(names) ^ set(arrays))
@@ -124,7 +129,7 @@ def load_tree(
                 f"{wanted.dtype} here"
             )
         restored.append(wrap(array) if is_key else array)
-    return jax.tree.unflatten(structure, restored), metadata
+    return jax.tree.unflatten(structure, restored)
 
 
 def load_arrays(
@@ -159,11 +164,6 @@ def _named(path: str | Path, name: str, array: np.ndarray, row: int, metadata: A
     stacked = isinstance(members, list) and array.ndim and len(array) == len(members)
     whose = f" of member {members[row]}" if stacked else ""
     return f"{path} holds NaN or infinity in {name}{whose}; {COPY}, or train again"
-
-
-def read_header(path: str | Path) -> dict[str, Any]:
-    """``{"metadata", "digest"}`` as `save_tree` wrote them, without reading the arrays."""
-    return _description(path, read_layout(path))
 
 
 def _description(path: str | Path, layout: Layout) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from jaxtyping import Array, Key
 from credax import batch_statistics
 from credax.errors import InputError
 from credax.export import export
-from credax.files import load_tree, read_header, save_tree
+from credax.files import arranged, load_arrays, save_tree
 from credax.gaussians import GAUSSIANS, WeightGaussian
 from credax.network import Variables
 from credax.posterior import INDICES, Population, describe_population, population, read_population
@@ -140,7 +140,7 @@ class GaussianPosterior(eqx.Module):
     @classmethod
     def load(cls, path: str | Path, problem: Problem) -> "GaussianPosterior":
         """Read what `save` wrote; ``problem`` has the network and likelihood it was trained on."""
-        metadata = read_header(path)["metadata"]
+        arrays, metadata = load_arrays(path)
         template, build = read_population(path, problem, metadata, "gaussian")
         check_record(metadata, _FIELDS, path, extra=True)
         check_record(metadata["law_options"], _OPTIONS[metadata["law"]], f"{path}, law_options,")
@@ -148,7 +148,7 @@ class GaussianPosterior(eqx.Module):
         modes = len(metadata["modes"])
         gaussian = GAUSSIANS[metadata["law"]].template(one.params, modes, **metadata["law_options"])
         state = jax.tree.map(lambda s: jax.ShapeDtypeStruct((modes, *s.shape), s.dtype), one.state)
-        tree, _ = load_tree(path, {"law": gaussian, "draws": template, "state": state})
+        tree = arranged(path, arrays, {"law": gaussian, "draws": template, "state": state})
         tree = jax.tree.map(jnp.asarray, tree)
         return cls(tree["law"], build(tree["draws"]), tree["state"], tuple(metadata["modes"]))
 

@@ -1,10 +1,27 @@
 """A file that one process holds at a time, on every platform."""
 
+import os
+from pathlib import Path
 from typing import IO, Any
 
 
-def hold(file: IO[Any]) -> None:
-    """Lock an open file until it is closed; an `OSError` says that another process has it."""
+def claim(folder: Path) -> IO[Any]:
+    """Open and lock ``.lock`` in a folder until it is closed.
+
+    A `BlockingIOError` says that another process has it, any other `OSError` that it cannot be
+    made. A link of that name is not followed, and nothing is emptied.
+    """
+    flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
+    file = os.fdopen(os.open(folder / ".lock", flags, 0o666), "r+")
+    try:
+        _hold(file)
+    except OSError as error:
+        file.close()
+        raise BlockingIOError(error.errno, "held by another process") from error
+    return file
+
+
+def _hold(file: IO[Any]) -> None:
     try:
         import fcntl
     except ImportError:  # Windows

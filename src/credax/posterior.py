@@ -16,7 +16,7 @@ from jaxtyping import Array, Key
 
 from credax.errors import InputError
 from credax.export import export
-from credax.files import load_tree, read_header, save_tree
+from credax.files import arranged, load_arrays, save_tree
 from credax.network import Variables, output_struct
 from credax.prediction import Prediction, concatenate
 from credax.problem import Problem, check_inputs
@@ -169,9 +169,9 @@ class Population(eqx.Module):
     @classmethod
     def load(cls, path: str | Path, problem: Problem) -> "Population":
         """Read what `save` wrote; ``problem`` has the network and likelihood it was trained on."""
-        metadata = read_header(path)["metadata"]
+        arrays, metadata = load_arrays(path)
         template, build = read_population(path, problem, metadata, "population")
-        return build(load_tree(path, template)[0])
+        return build(arranged(path, arrays, template))
 
     def batch_size(self, asked: int | None, members: int) -> int:
         """Rows to predict at once by so many members: what is asked for, or what memory allows."""

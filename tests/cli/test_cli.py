@@ -349,3 +349,36 @@ def test_show_structure_prints_groups_and_axes(capsys):
     code, _, error = run(capsys, "show-structure", "mlp", "--input", "8,x")
     assert code == 2
     assert "32,32,3" in error
+
+
+def test_control_characters_of_names_are_spelt_out(capsys):
+    assert main(["show", "no\x1b[31mrun"]) == 2
+    shown = capsys.readouterr().err
+    assert "\x1b" not in shown
+    assert r"no\x1b[31mrun" in shown
+
+
+def test_brackets_in_names_are_printed_as_they_are(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    words = "fit single --data toy/two-moons --epochs 1 --train-rows 20 --quiet --out [red]mine"
+    assert main(words.split()) == 0
+    assert "run kept in [red]mine" in capsys.readouterr().out
+    assert main(["list", "runs", "--root", "."]) == 0
+    assert "[red]mine" in capsys.readouterr().out
+
+
+def test_ctrl_c_while_the_program_starts_is_no_traceback():
+    code = (
+        "import os, signal, sys, importlib.abc\n"
+        "class Late(importlib.abc.MetaPathFinder):\n"
+        "    def find_spec(self, name, *_):\n"
+        "        if name == 'tyro': os.kill(os.getpid(), signal.SIGINT)\n"
+        "sys.meta_path.insert(0, Late())\n"
+        "from credax.cli import main\n"
+        "main(['list', 'methods'])\n"
+    )
+    found = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert found.returncode == 130, found.stderr
+    assert "Traceback" not in found.stderr

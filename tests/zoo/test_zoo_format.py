@@ -447,12 +447,68 @@ def test_a_manifest_of_other_types_is_one_sentence(tmp_path, refused, change, wo
 @pytest.mark.parametrize(
     "change", [{"index": 5}, {"status": 3}, {"digest": None}, {"name": 7}, {"index": "0"}]
 )
-def test_a_journal_of_other_types_is_one_sentence(tmp_path, refused, change):
+def test_a_damaged_record_costs_its_member_only(tmp_path, change):
     zoo = write(tmp_path / "zoo", 3)
     file = zoo.folder / "members.jsonl"
     first, *others = file.read_text().splitlines()
     file.write_text("\n".join([json.dumps(json.loads(first) | change), *others]) + "\n")
-    refused(lambda: Zoo.open(zoo.folder), "the record of member 0")
+    for verify in (False, True):
+        with pytest.warns(DamagedMember, match="member 0 is stored and has no readable record"):
+            assert Zoo.open(zoo.folder, verify=verify).chosen == (1, 2)
+
+
+def test_members_that_a_cut_journal_lost_are_missed(tmp_path):
+    zoo = write(tmp_path / "zoo", 5, shard_members=2)
+    file = zoo.folder / "members.jsonl"
+    file.write_text("".join(line + "\n" for line in file.read_text().splitlines()[:3]))
+    with pytest.warns(DamagedMember, match=r"member \d is stored and has no readable record"):
+        found = Zoo.open(zoo.folder, verify=True)
+    assert found.chosen == (0, 1, 2)
+    # A writer does not give lost members' numbers to new ones.
+    with ZooWriter(zoo.folder, manifest(shard_members=2)) as writer:
+        assert writer.count == 5
+
+
+@pytest.mark.parametrize("content", [b"", b"\0" * 10_000])
+def test_an_open_shard_without_its_header_is_made_again(tmp_path, content):
+    folder = tmp_path / "zoo"
+    write(folder, 2, shard_members=2)
+    with ZooWriter(folder, manifest(shard_members=2)) as writer:
+        writer.append(member(2), {"name": "net-2"})
+        writer.flush()
+    part = folder / ".shard-00001.part"
+    size = part.stat().st_size
+    part.write_bytes(content[:size].ljust(size if content else 0, b"\0"))
+    with ZooWriter(folder, manifest(shard_members=2)) as writer:
+        assert writer.count == 2
+        for i in (2, 3):
+            writer.append(member(i), {"name": f"net-{i}"})
+        writer.finish()
+    found = Zoo.open(folder, verify=True)
+    assert found.chosen == (0, 1, 2, 3)
+    np.testing.assert_array_equal(found[3:4, "0_dense/bias"][0], member(3)["params/0_dense/bias"])
+
+
+def test_a_full_disk_and_a_folder_without_permission_are_one_sentence(tmp_path, monkeypatch):
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    with ZooWriter(tmp_path / "zoo", manifest()) as writer:
+        monkeypatch.setattr("os.posix_fallocate", full)
+        with pytest.raises(InputError, match=r"No space left on device.*run the same command"):
+            writer.append(member(0), {})
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InputError, match="cannot write to the folder"):
+        ZooWriter(tmp_path / "file" / "zoo", manifest())
+
+
+def test_a_lock_that_is_a_link_is_not_followed(tmp_path):
+    (tmp_path / "mine").write_text("precious")
+    (tmp_path / "zoo").mkdir()
+    (tmp_path / "zoo" / ".lock").symlink_to(tmp_path / "mine")
+    with pytest.raises(InputError, match="cannot write to the folder"):
+        ZooWriter(tmp_path / "zoo", manifest())
+    assert (tmp_path / "mine").read_text() == "precious"
 
 
 def test_an_exported_name_stays_in_its_folder(optunets, tmp_path, refused):

@@ -82,7 +82,8 @@ def compare(config: Compare) -> None:
         return
     for part in (table.part() or table, *more_tables(table)):
         print_rich(part, Console())
-    Console().print(f"report: {root / 'report.html'}", highlight=False, soft_wrap=True)
+    line = f"report: {root / 'report.html'}"
+    Console().print(line, highlight=False, soft_wrap=True, markup=False)
 
 
 def more_tables(table: Any) -> list[Any]:

@@ -132,5 +132,6 @@ def _fit(config: Fit, output: Output) -> None:
         return
     console = Console()
     for metric, value in result.metrics.items():
-        console.print(f"  {metric:<22}{value:.4f}", highlight=False)
-    console.print(f"run kept in {folder}  (credax report {folder})", highlight=False)
+        console.print(f"  {metric:<22}{value:.4f}", highlight=False, markup=False)
+    kept = f"run kept in {folder}  (credax report {folder})"
+    console.print(kept, highlight=False, markup=False, soft_wrap=True)

@@ -87,7 +87,7 @@ def _run(arguments: list[str]) -> int:
         command = import_module(f"credax.cli.{arguments[0].replace('-', '_')}")
         command.run(arguments[1:])
     except (InputError, MissingExtra) as error:
-        print(f"credax: error: {error}", file=sys.stderr)
+        print(f"credax: error: {printable(error)}", file=sys.stderr)
         return 2
     except Interrupted:
         return 128 + signal.SIGINT
@@ -143,4 +143,14 @@ def _bound(place: Path) -> None:
 
 
 def _show_warning(message, category, filename, lineno, file=None, line=None) -> None:
-    print(f"credax: warning: {message}", file=sys.stderr)
+    print(f"credax: warning: {printable(message)}", file=sys.stderr)
+
+
+def printable(text: object) -> str:
+    """Text without what a terminal would obey: control characters of file names are spelt out.
+
+    >>> printable("a\x1b[31mb")
+    'a\\x1b[31mb'
+    """
+    shown = (c if c.isprintable() or c == "\n" else ascii(c)[1:-1] for c in str(text))
+    return "".join(shown)

@@ -137,9 +137,9 @@ def _reproduce(experiment: Any, config: Reproduce, scale: Any, seeds: int, root:
     for published in outcome.published:
         _print_published(published, outcome.results, console)
     for sentence in (*outcome.findings, f"Scale {config.scale}: {scale.note}."):
-        console.print(sentence, highlight=False)
+        console.print(sentence, highlight=False, markup=False)
     for path in (root / "results.csv", *figure_paths(root, outcome), root / "report.html"):
-        console.print(str(path), highlight=False, soft_wrap=True)
+        console.print(str(path), highlight=False, soft_wrap=True, markup=False)
 
 
 def _print_published(published: Any, results: Any, console: Any) -> None:

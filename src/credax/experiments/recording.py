@@ -1,6 +1,7 @@
 """Training that keeps the members' predictions at chosen steps and points, not their weights."""
 
 import hashlib
+import io
 import json
 import time
 from collections.abc import Callable
@@ -15,6 +16,7 @@ from jaxtyping import Float
 
 from credax.data import Dataset, Split
 from credax.experiments.experiment import Data
+from credax.files import write_atomic
 from credax.problem import Problem
 from credax.reading import check_record, read_npz
 from credax.reading.records import kind
@@ -112,8 +114,9 @@ def record(
     fit(problem, method, split, key=seed, training=training, progress=False, observer=recorder)
     seconds = time.monotonic() - began
     outputs = np.stack([recorder.found[step] for step in recorder.steps])
-    path.parent.mkdir(parents=True, exist_ok=True)
-    np.savez(path, label=label, steps=recorder.steps, outputs=outputs, seconds=seconds)
+    content = io.BytesIO()
+    np.savez(content, label=label, steps=recorder.steps, outputs=outputs, seconds=seconds)
+    write_atomic(path, content.getvalue())
     return Recording(recorder.steps, outputs, seconds)
 
 

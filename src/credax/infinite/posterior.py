@@ -12,7 +12,7 @@ from scipy.special import logsumexp
 
 from credax.errors import DamagedFile, InputError
 from credax.export import export
-from credax.files import load_arrays, read_header, save_tree
+from credax.files import load_arrays, save_tree
 from credax.infinite.dynamics import EnsembleDynamics
 from credax.infinite.kernel import variances
 from credax.likelihood import VARIANCE_FLOOR, Bernoulli, Categorical, Gaussian
@@ -157,13 +157,12 @@ class InfinitePosterior:
 
 def load_infinite(path: str | Path, problem: Problem, build: Any) -> InfinitePosterior:
     """Read what `InfinitePosterior.save` wrote; ``build`` makes the posterior of its rows."""
-    metadata = read_header(path)["metadata"]
+    arrays, metadata = load_arrays(path)
     if metadata.get("kind") != "infinite":
         raise InputError(
             f"{path} does not hold an infinite posterior; it holds {metadata.get('kind')!r}"
         )
     check_record(metadata, {"members": INDICES, "units": OBJECT}, path, extra=True)
-    arrays, _ = load_arrays(path)
     check_arrays(arrays, len(metadata["members"]), path)
     check_units(metadata["units"], arrays["x"].shape[1:], path)
     problem = problem.with_stored_units(**metadata["units"])

@@ -60,27 +60,21 @@ def parse_json(
 
 
 def read_json_lines(
-    path: str | os.PathLike[str], *, constants: bool = True, remedy: str = RESTORE
-) -> list[dict[str, Any]]:
-    """The records of a file with one JSON object per line; a missing file has none.
+    path: str | os.PathLike[str], *, constants: bool = True
+) -> Iterator[tuple[int, dict[str, Any] | None]]:
+    """The lines of a file with one JSON object per line, by number; a missing file has none.
 
-    A last line cut off by a crash is left out; any other line that is no object is refused.
+    A last line cut off by a crash is left out; any other that is no object is None.
     """
     if not os.path.lexists(path):
-        return []
-    records = []
+        return
     for number, line, last in _lines(path):
-        where = f"line {number} of {path}"
         try:
-            content = parse_json(line, where, constants=constants, remedy=remedy)
+            content = parse_json(line, f"line {number} of {path}", constants=constants)
         except DamagedFile:
-            if last:
-                break
-            raise
-        if not isinstance(content, dict):
-            raise DamagedFile(f"{where} is not an object in braces; {remedy}")
-        records.append(content)
-    return records
+            content = None
+        if isinstance(content, dict) or not last:
+            yield number, content if isinstance(content, dict) else None
 
 
 def _lines(path: str | os.PathLike[str]) -> Iterator[tuple[int, bytes, bool]]:

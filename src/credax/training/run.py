@@ -24,7 +24,7 @@ from credax.files import (
     write_atomic,
     write_json,
 )
-from credax.locks import hold
+from credax.locks import claim
 from credax.reading import check_record, read_json_lines
 from credax.reading.records import NUMBER, TEXT, WHOLE, Optional, kind, map_of, maybe
 from credax.training.describe import changed_freely, compared
@@ -56,6 +56,10 @@ TEMPORARY = re.compile(r"\..+\.[a-z0-9_]{8}")
 
 class ResumedOtherwise(UserWarning):
     """A run goes on with other settings of how its members run."""
+
+
+class DamagedLine(UserWarning):
+    """A line of ``metrics.jsonl`` cannot be read."""
 
 
 class RunFolder:
@@ -99,17 +103,14 @@ class RunFolder:
             return
         try:
             self.path.mkdir(parents=True, exist_ok=True)
-            self._lock = open(self.path / ".lock", "w")  # noqa: SIM115 (held until close)
+            self._lock = claim(self.path)
+        except BlockingIOError as error:
+            raise InputError(
+                f"another process is training in {self.path}; wait for it or choose another --out"
+            ) from error
         except OSError as error:
             raise InputError(
                 f"cannot use the folder {self.path} ({error.strerror}); choose another with --out"
-            ) from error
-        try:
-            hold(self._lock)
-        except OSError as error:
-            self.close()
-            raise InputError(
-                f"another process is training in {self.path}; wait for it or choose another --out"
             ) from error
         try:
             self._clean()
@@ -223,11 +224,18 @@ class RunFolder:
             ) from error
 
     def history(self) -> list[dict[str, Any]]:
-        """The lines of ``metrics.jsonl``; a last line cut off by a crash is left out."""
-        path = self.path / "metrics.jsonl"
-        lines = read_json_lines(path, constants=False)
-        for number, line in enumerate(lines, 1):
-            check_record(line, _LINE, f"line {number} of {path}", extra=True)
+        """The lines of ``metrics.jsonl``; one cut off by a crash, or damaged, is left out.
+
+        It is a record of the training and no part of it: damage is named in a warning.
+        """
+        path, lines = self.path / "metrics.jsonl", []
+        for number, line in read_json_lines(path, constants=False):
+            try:
+                if line is None:
+                    raise DamagedFile(f"line {number} of {path} is not valid JSON")
+                lines.append(check_record(line, _LINE, f"line {number} of {path}", extra=True))
+            except DamagedFile as error:
+                warnings.warn(f"{error}; the line is left out", DamagedLine, stacklevel=2)
         return lines
 
     def progress(self) -> dict[str, Any] | None:

@@ -3,6 +3,7 @@
 import dataclasses
 import hashlib
 import json
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -37,6 +38,9 @@ from credax.training.describe import compared
 SCHEMA = 1
 FILE = "zoo.json"
 JOURNAL = "members.jsonl"
+UNREADABLE = "unreadable"
+"""Status of a member whose record is damaged or lost."""
+MOST_RECORDS = 2**24
 LARGEST_HALF = 65504.0
 LIKELIHOODS: dict[str, Any] = {
     "categorical": Categorical,
@@ -179,16 +183,21 @@ class Manifest:
         return cls(**content)
 
 
-def read_journal(folder: Path) -> list[dict[str, Any]]:
-    """The members' records; a last line cut off by a crash is left out."""
-    path = folder / JOURNAL
-    records = read_json_lines(path)
-    for index, line in enumerate(records):
-        where = f"the record of member {index} in {path}"
-        check_record(line, _RECORD, where, extra=True)
-        if line["index"] != index:
-            raise DamagedFile(f"{where} is of member {line['index']}; restore it from a copy")
-    return records
+def read_journal(folder: Path, stored: int = 0) -> list[dict[str, Any]]:
+    """The members' records; a last line cut off by a crash is left out.
+
+    A record that cannot be read, or is missing among the first ``stored``, has status "unreadable":
+    its member is not used, and all others are.
+    """
+    found: dict[int, dict[str, Any]] = {}
+    for number, line in read_json_lines(folder / JOURNAL):
+        with suppress(DamagedFile):
+            check_record(line, _RECORD, f"line {number}", extra=True)
+            found.setdefault(line["index"] if line is not None else -1, line or {})
+    count = max([stored, *(index + 1 for index in found)])
+    if count > MOST_RECORDS:
+        raise DamagedFile(f"{folder / JOURNAL} has a record of member {count}; restore the file")
+    return [found.get(i, {"index": i, "status": UNREADABLE, "digest": ""}) for i in range(count)]
 
 
 def member_digest(arrays: Any) -> str:

@@ -18,7 +18,14 @@ from credax.files import DamagedFile, load_arrays, save_tree, tree_names
 from credax.posterior import Population
 from credax.problem import Problem
 from credax.reading import damage, not_finite, open_regular, tensors
-from credax.zoo.manifest import Manifest, file_digest, member_digest, read_journal
+from credax.zoo.manifest import (
+    JOURNAL,
+    UNREADABLE,
+    Manifest,
+    file_digest,
+    member_digest,
+    read_journal,
+)
 
 
 class DamagedMember(UserWarning):
@@ -44,10 +51,10 @@ class Zoo:
         folder = Path(folder)
         manifest = Manifest.read(folder)
         stored = sum(shard.members for shard in manifest.shards)
-        records = tuple(read_journal(folder)[:stored])
+        records = tuple(read_journal(folder, stored)[:stored])
         usable = tuple(i for i, record in enumerate(records) if record["status"] == "ok")
         zoo = cls(folder, manifest, records, usable)
-        damage = zoo.damage() if verify else {}
+        damage = zoo.damage() if verify else zoo.without_record()
         for reason in list(damage.values())[:10]:
             warnings.warn(f"{reason}; it is left out", DamagedMember, stacklevel=2)
         zoo = dataclasses.replace(zoo, chosen=tuple(i for i in usable if i not in damage))
@@ -159,9 +166,17 @@ class Zoo:
                 progress(stop)
         return {name: np.concatenate([r[name] for r in results]) for name in results[0]}
 
+    def without_record(self) -> dict[int, str]:
+        """Members that are stored and whose records are damaged or lost, with a sentence each."""
+        return {
+            i: f"member {i} is stored and has no readable record in {JOURNAL}"
+            for i, record in enumerate(self.records)
+            if record["status"] == UNREADABLE
+        }
+
     def damage(self) -> dict[int, str]:
-        """Members whose bytes are not what was written, each with a sentence that names it."""
-        found, first = {}, 0
+        """Members whose bytes or records are not what was written, each with a sentence."""
+        found, first = self.without_record(), 0
         for number, shard in enumerate(self.manifest.shards):
             members = range(first, first + shard.members)
             path = self.folder / shard.file
@@ -175,8 +190,8 @@ class Zoo:
                 continue
             # The header is as it was written (`_Headers`); members' digests cover all the rest.
             for row, index in enumerate(members):
-                if index >= len(self.records):
-                    break
+                if index in found:
+                    continue
                 if member_digest(view[row] for view in views) != self.records[index]["digest"]:
                     named = self.records[index].get("name", f"in {shard.file}")
                     found[index] = f"member {index} ({named}) is damaged"

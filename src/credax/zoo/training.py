@@ -1,5 +1,6 @@
 """A zoo trained here: batches of seeds, each one `fit` of a deep ensemble, resumable."""
 
+import re
 import shutil
 import warnings
 from collections.abc import Callable
@@ -26,6 +27,7 @@ from credax.zoo.reader import Zoo
 from credax.zoo.writer import ZooWriter
 
 ROWS = 512
+_RUN = re.compile(r"\.run-(\d{6})-(\d+)")
 LEAST_ACCURACY = 0.15
 
 
@@ -89,12 +91,12 @@ def train_zoo(
     )
     with ZooWriter(folder, manifest) as writer:
         while writer.count < count:
-            start = writer.count
-            size = min(at_once, count - start)
+            start, size = _batch(folder, writer.count, min(at_once, count - writer.count))
             run = folder / f".run-{start:06d}-{size}"
             reporter = _Reporter(start, size, progress)
             population = _train(problem, data, training, seed, start, size, run, reporter)
-            _store(writer, population, data, range(start, start + size), least_accuracy)
+            missing = range(writer.count, start + size)
+            _store(writer, population, data, missing, least_accuracy)
             writer.flush()
             shutil.rmtree(run, ignore_errors=True)
         writer.finish()
@@ -132,6 +134,19 @@ def zoo_manifest(
         storage=storage,
         shard_members=shard_members,
     )
+
+
+def _batch(folder: Path, done: int, size: int) -> tuple[int, int]:
+    """The next batch of members: one that was begun, or a new one after those that are done.
+
+    A kill while a batch is stored leaves its training and some of its members: the rest comes from
+    the same training, so that the zoo ends with the bytes of an undisturbed one.
+    """
+    for path in folder.glob(".run-*-*"):
+        found = _RUN.fullmatch(path.name)
+        if found and int(found[1]) <= done < int(found[1]) + int(found[2]):
+            return int(found[1]), int(found[2])
+    return done, size
 
 
 def _together(training: Training | None) -> Training:

@@ -3,7 +3,8 @@
 import dataclasses
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +12,12 @@ import numpy as np
 
 from credax.errors import InputError
 from credax.files import write_atomic
-from credax.locks import hold
+from credax.locks import claim
+from credax.reading import open_regular
 from credax.zoo.manifest import (
     JOURNAL,
     LARGEST_HALF,
+    UNREADABLE,
     Manifest,
     Shard,
     file_digest,
@@ -42,13 +45,15 @@ class ZooWriter:
 
     def __init__(self, folder: str | Path, manifest: Manifest):
         self.folder = Path(folder)
-        self.folder.mkdir(parents=True, exist_ok=True)
-        self._lock = open(self.folder / ".lock", "w")  # noqa: SIM115 (held until close)
         try:
-            hold(self._lock)
-        except OSError as error:
-            self._lock.close()
+            self.folder.mkdir(parents=True, exist_ok=True)
+            self._lock = claim(self.folder)
+        except BlockingIOError as error:
             raise InputError(f"another process is writing to {self.folder}; wait for it") from error
+        except OSError as error:
+            raise InputError(
+                f"cannot write to the folder {self.folder} ({error.strerror}); choose another"
+            ) from error
         self.manifest = manifest
         self.records: list[dict[str, Any]] = []
         self._pending: list[dict[str, Any]] = []
@@ -84,6 +89,7 @@ class ZooWriter:
                     f"member {self.count} has numbers above {LARGEST_HALF:.0f} in {name}, which "
                     "float16 cannot hold; store as float32"
                 )
+            self._reserve(self._arrays[name], slot)
             self._arrays[name][slot] = array
             stored.append(self._arrays[name][slot])
         line = {"index": self.count, "status": "ok", **record, "digest": member_digest(stored)}
@@ -97,7 +103,7 @@ class ZooWriter:
         for array in self._arrays.values():
             array.flush()
         if self._pending:
-            with open(self.folder / JOURNAL, "a") as file:
+            with self._room(), open(self.folder / JOURNAL, "a") as file:
                 file.writelines(json.dumps(line) + "\n" for line in self._pending)
                 file.flush()
                 os.fsync(file.fileno())
@@ -133,15 +139,48 @@ class ZooWriter:
             return
         check_same_kind(self.folder, found, self.manifest)
         self.manifest = found
-        self.records = read_journal(self.folder)
+        self.records = read_journal(self.folder, sum(shard.members for shard in found.shards))
         self._adopt()
         closed = sum(shard.members for shard in self.manifest.shards)
-        header, size = self.manifest.header(found.shard_members)
-        whole = self._part.exists() and self._part.stat().st_size == len(header) + size
-        if not whole:  # records without their numbers: those members are made again
-            self.records = self.records[:closed]
+        lost = [r["index"] for r in self.records[closed:] if r["status"] == UNREADABLE]
+        if not self._part_is_whole():  # records without their numbers: those are made again
+            self._part.unlink(missing_ok=True)
+            lost = [closed]
+        self.records = self.records[: lost[0]] if lost else self.records
         lines = "".join(json.dumps(line) + "\n" for line in self.records)
         write_atomic(self.folder / JOURNAL, lines)
+
+    def _part_is_whole(self) -> bool:
+        """Whether the open shard is there with its header; a kill may leave an empty file."""
+        header, size = self.manifest.header(self.manifest.shard_members)
+        if not self._part.is_file() or self._part.stat().st_size != len(header) + size:
+            return False
+        with open_regular(self._part) as file:
+            return file.read(len(header)) == header
+
+    @contextmanager
+    def _room(self) -> Iterator[None]:
+        """Errors of the disk in one sentence."""
+        try:
+            yield
+        except OSError as error:
+            raise InputError(
+                f"cannot write to the zoo in {self.folder} ({error.strerror}); free some space and "
+                "run the same command again: it goes on after the last member that was kept"
+            ) from error
+
+    def _reserve(self, array: np.memmap, slot: int) -> None:
+        """Blocks of the disk for one member: a full one is an error now, not a signal later."""
+        if array.nbytes == 0:
+            return
+        size = array.nbytes // len(array)
+        start = array.offset + slot * size
+        with self._room(), os.fdopen(os.open(self._part, os.O_RDWR), "r+b") as file:
+            if hasattr(os, "posix_fallocate"):
+                os.posix_fallocate(file.fileno(), start, size)
+            else:  # macOS and Windows: write what will be overwritten
+                file.seek(start)
+                file.write(bytes(size))
 
     def _adopt(self) -> None:
         """A shard closed just before a crash is there and not yet in ``zoo.json``."""
@@ -157,7 +196,7 @@ class ZooWriter:
             return
         header, size = self.manifest.header(self.manifest.shard_members)
         if not self._part.exists():
-            with open(self._part, "wb") as file:
+            with self._room(), open(self._part, "wb") as file:
                 file.write(header)
                 file.truncate(len(header) + size)
         start = len(header)
@@ -172,7 +211,7 @@ class ZooWriter:
         path, part = self.folder / self._name, self._part
         if members < self.manifest.shard_members:
             part = part.with_suffix(".closing")
-            with open(part, "wb") as file:
+            with self._room(), open(part, "wb") as file:
                 file.write(self.manifest.header(members)[0])
                 for array in self._arrays.values():
                     for row in range(members):

@@ -12,7 +12,7 @@ from jaxtyping import Array, Key, UInt32
 
 from credax.errors import InputError
 from credax.export import export
-from credax.files import load_tree, read_header, save_tree
+from credax.files import arranged, load_arrays, save_tree
 from credax.keys import wrap
 from credax.methods.dropout.masks import Inserted, Own, inserted_masks
 from credax.network import Variables
@@ -134,12 +134,12 @@ class DropoutPosterior(eqx.Module):
     @classmethod
     def load(cls, path: str | Path, problem: Problem) -> "DropoutPosterior":
         """Read what `save` wrote."""
-        metadata = read_header(path)["metadata"]
+        arrays, metadata = load_arrays(path)
         template, build = read_population(path, problem, metadata, "dropout")
         check_record(metadata, _FIELDS, path, extra=True)
         shape = (len(metadata["members"]), metadata["draws"], metadata["bits"])
         seeds: Any = jax.ShapeDtypeStruct(shape, "uint32")
-        tree, _ = load_tree(path, {"networks": template, "seeds": seeds})
+        tree = arranged(path, arrays, {"networks": template, "seeds": seeds})
         networks = build(tree["networks"])
         masks, options = (
             metadata["masks"],

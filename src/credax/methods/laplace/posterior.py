@@ -12,7 +12,7 @@ from jaxtyping import Array, Float, Key, UInt32
 
 from credax.errors import DamagedFile, InputError
 from credax.export import export
-from credax.files import load_tree, read_header, save_tree
+from credax.files import arranged, load_arrays, save_tree
 from credax.keys import wrap
 from credax.methods.laplace.blocks import Block, Factor, shapes_of, template
 from credax.methods.laplace.curvature import rows_at_once
@@ -276,7 +276,7 @@ class LaplacePosterior(eqx.Module):
     @classmethod
     def load(cls, path: str | Path, problem: Problem) -> "LaplacePosterior":
         """Read what `save` wrote; ``problem`` has the network and likelihood it was trained on."""
-        metadata = read_header(path)["metadata"]
+        arrays, metadata = load_arrays(path)
         shapes, build = read_population(path, problem, metadata, "laplace")
         check_record(metadata, _FIELDS, path, extra=True)
         sizes = [_size(block, path) for block in metadata["blocks"]]
@@ -293,7 +293,7 @@ class LaplacePosterior(eqx.Module):
         tree["seeds"] = jax.ShapeDtypeStruct((modes, metadata["bits"]), np.uint32)
         if metadata["entries"] is not None:
             tree["entries"] = jax.ShapeDtypeStruct((metadata["entries"],), np.int32)
-        found, _ = load_tree(path, tree)
+        found = arranged(path, arrays, tree)
         networks = build(found["networks"])
         entries = found.get("entries")
         plan = plan_of(networks, options, None if entries is None else jnp.asarray(entries))
