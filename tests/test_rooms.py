@@ -9,7 +9,7 @@ import pytest
 SOURCE = Path(__file__).parent.parent / "src" / "credax"
 # From the top of the house down. A room may import from its own floor and the floors above it.
 FLOORS = [
-    {"errors", "lazy", "train_mode", "keys", "remembered", "locks"},
+    {"errors", "precision", "lazy", "train_mode", "keys", "remembered", "locks"},
     {"standardise", "reading", "files", "network", "prediction", "description"},
     {"likelihood", "prior", "covariance_prior"},
     {"problem"},

@@ -11,6 +11,7 @@ from jaxtyping import Array, Float, Key, PyTree
 from credax.errors import InputError
 from credax.likelihood import Gaussian, Likelihood
 from credax.network import Network, Variables, output_struct
+from credax.precision import check_digits, check_range, check_scale
 from credax.prediction import GaussianPrediction, Prediction
 from credax.prior import GaussianPrior, Prior
 from credax.standardise import Standardise
@@ -159,6 +160,7 @@ class Problem(eqx.Module):
         if len(x) != len(y):
             raise InputError(f"x has {len(x)} rows and y has {len(y)}; give one target per row")
         check_inputs(x)
+        check_digits(x, "x")
         example = jax.ShapeDtypeStruct((1, *x.shape[1:]), np.asarray(x[:1]).dtype)
         try:
             variables = jax.eval_shape(self.init, jax.random.key(0), example)
@@ -177,6 +179,11 @@ class Problem(eqx.Module):
                 "[rows, outputs]"
             )
         self.likelihood.check(np.asarray(y), outputs.shape[-1])
+        if self.likelihood.task == "regression":
+            check_range(np.asarray(y), "y")
+            check_digits(np.asarray(y), "y")
+        if self.targets is not None:
+            check_scale(self.targets)
 
 
 def check_inputs(x: np.ndarray, name: str = "x", block: int = 4096) -> None:
@@ -193,3 +200,4 @@ def check_inputs(x: np.ndarray, name: str = "x", block: int = 4096) -> None:
         if not finite.all():
             row = start + int(np.argmin(finite))
             raise InputError(f"{name} holds NaN or infinity in row {row}; clean or drop that row")
+    check_range(x, name)
