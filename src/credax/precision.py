@@ -47,8 +47,8 @@ def check_digits(x: np.ndarray, name: str) -> None:
         k = bad[0]
         raise InputError(
             f"column {k} of {name} varies by {deviation[k]:g} around {columns[:, k].mean():g}, "
-            "which single precision cannot tell apart; subtract its mean first, or read the table with "
-            "credax.data.from_frame, which does"
+            "which single precision cannot tell apart; subtract its mean first, or read the table "
+            "with credax.data.from_frame, which does"
         )
 
 

@@ -139,3 +139,20 @@ def test_units_of_independent_digit_networks_are_exchangeable(tmp_path):
     assert found.rows["0_dense/kernel"].p_value > 0.01
     assert found.index["0_dense/kernel"].p_value > 0.01
     assert jax.config.jax_enable_x64 is False
+
+
+def test_a_kill_while_a_batch_is_stored_changes_no_byte(problem, dataset, tmp_path, monkeypatch):
+    """The first shard, of three, is full inside the first batch of four; then the process dies."""
+    options = {"at_once": 4, "shard_members": 3}
+    train(problem, dataset, tmp_path / "whole", 6, **options)
+
+    def dies(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("credax.zoo.writer.ZooWriter._close_shard", dies)
+        with pytest.raises(KeyboardInterrupt):
+            train(problem, dataset, tmp_path / "broken", 6, **options)
+    train(problem, dataset, tmp_path / "broken", 6, **options)
+    for path in (tmp_path / "whole").glob("*.*"):
+        assert path.read_bytes() == (tmp_path / "broken" / path.name).read_bytes(), path.name
