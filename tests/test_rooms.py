@@ -11,7 +11,8 @@ SOURCE = Path(__file__).parent.parent / "src" / "credax"
 FLOORS = [
     {"errors", "lazy", "train_mode", "keys", "remembered", "locks"},
     {"standardise", "reading", "files", "network", "prediction", "description"},
-    {"likelihood", "prior", "covariance_prior"},
+    {"distributions", "mixture_prediction"},
+    {"likelihood", "likelihoods", "prior", "covariance_prior"},
     {"problem"},
     {"posterior", "batch_statistics", "gaussians", "gaussian_posterior"},
     {"networks", "adapters"},

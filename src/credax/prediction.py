@@ -1,21 +1,24 @@
 """What a population predicts for new inputs: a mixture, members on axis 0, equal weights."""
 
+import abc
 import warnings
+from collections.abc import Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
-from jax.scipy.special import logsumexp, ndtr, ndtri, xlogy
+from jax.scipy.special import digamma, logsumexp, ndtr, ndtri, xlogy
 from jaxtyping import Array, Float, Int, Key
 
 from credax.errors import InputError
 
 _LOG_2PI = float(np.log(2 * np.pi))
 BISECTIONS = 60
+Density = Literal["continuous", "mass", "none"]
 
 
 class NonFinitePrediction(UserWarning):
@@ -27,7 +30,9 @@ class ClassPrediction(eqx.Module):
 
     ``probs`` is the mean of the members' probabilities (never of their logits).
     Uncertainty is entropy in nats: total ``H[mean p]`` = aleatoric ``mean H[p]`` + epistemic
-    (the mutual information between the label and the choice of member).
+    (the mutual information between the label and the choice of member). With ``strength`` every
+    member is a Dirichlet distribution over probabilities, ``Dirichlet(strength p)``: aleatoric is
+    then the mean entropy under it, and epistemic counts its width too.
 
     >>> p = ClassPrediction.from_probs(np.array([[[1.0, 0.0]], [[0.0, 1.0]]]))
     >>> float(p.total[0]), float(p.aleatoric[0])
@@ -35,6 +40,8 @@ class ClassPrediction(eqx.Module):
     """
 
     log_probs: Float[Array, "members batch classes"]
+    strength: Float[Array, "members batch 1"] | None = None
+    """Sum of a Dirichlet's parameters (`credax.EvidentialDirichlet`); None: members are certain."""
 
     @classmethod
     def from_probs(cls, probs) -> "ClassPrediction":
@@ -116,7 +123,10 @@ class ClassPrediction(eqx.Module):
     @property
     def aleatoric(self) -> Float[Array, " batch"]:
         """Mean entropy of the members: the part that more members or data would not remove."""
-        return jnp.minimum(jnp.mean(_entropy(self.members), axis=0), self.total)
+        if self.strength is None:
+            return jnp.minimum(jnp.mean(_entropy(self.members), axis=0), self.total)
+        each = dirichlet_entropy(self.members, self.strength)
+        return jnp.minimum(jnp.mean(each, axis=0), self.total)
 
     @property
     def epistemic(self) -> Float[Array, " batch"]:
@@ -140,24 +150,24 @@ class ClassPrediction(eqx.Module):
 
     def select(self, rows) -> "ClassPrediction":
         """The same prediction for some rows only."""
-        return ClassPrediction(self.log_probs[:, rows])
+        return jax.tree.map(lambda leaf: leaf[:, rows], self)
 
 
-class GaussianPrediction(eqx.Module):
-    """Mixture of Gaussians; ``means`` and ``variances`` are ``[members, batch, targets]``.
+class RegressionPrediction(eqx.Module):
+    """A mixture of the members' predictions of numbers: what all of its kinds share.
 
-    A single target has no trailing axis in what the properties return: ``mean`` is ``[batch]``.
-    Uncertainty is variance: total = aleatoric ``mean σ²`` + epistemic ``Var μ`` (law of total
-    variance). ``log_prob`` sums over targets and is the exact mixture density.
-
-    >>> p = GaussianPrediction(np.array([[[1.0]], [[3.0]]]), np.array([[[0.5]], [[1.5]]]))
-    >>> float(p.mean[0]), float(p.var[0]), round(float(-p.log_prob(np.array([2.0]))[0]), 6)
-    (2.0, 2.0, 1.511964)
+    Every array that a prediction holds begins with ``[members, batch, targets]``. A single target
+    has no trailing axis in what the properties return: ``mean`` is ``[batch]``. Uncertainty is
+    variance: total = aleatoric ``mean σ²`` + epistemic ``Var μ`` (law of total variance).
     """
 
-    means: Float[Array, "..."]
-    variances: Float[Array, "..."]
-    """Another shape is refused by `credax.metrics`, which says what is expected."""
+    means: eqx.AbstractVar[Float[Array, "..."]]
+    variances: eqx.AbstractVar[Float[Array, "..."]]
+
+    @property
+    @abc.abstractmethod
+    def density(self) -> Density:
+        """What `log_prob` is: a density, a probability of whole numbers, or not defined."""
 
     @property
     def members(self) -> Float[Array, "members batch *targets"]:
@@ -190,34 +200,55 @@ class GaussianPrediction(eqx.Module):
         return self.var
 
     @property
+    def widest(self) -> float:
+        """A hook: the level of the widest central interval that is known."""
+        return 1.0
+
+    @property
+    def own_epistemic(self) -> Float[Array, "members batch targets"] | None:
+        """A hook: the part of each member's variance that is doubt about its own parameters."""
+        return None
+
+    @property
     def aleatoric(self) -> Float[Array, "batch *targets"]:
         """Mean of the members' variances: the noise they see in the data."""
-        return _squeeze(jnp.mean(self.variances, axis=0))
+        own = self.own_epistemic
+        return _squeeze(jnp.mean(self.variances if own is None else self.variances - own, axis=0))
 
     @property
     def epistemic(self) -> Float[Array, "batch *targets"]:
         """Variance of the members' means: where they disagree."""
-        return _squeeze(jnp.var(self.means, axis=0))
+        own, between = self.own_epistemic, jnp.var(self.means, axis=0)
+        return _squeeze(between if own is None else between + jnp.mean(own, axis=0))
 
-    def log_prob(self, y: Float[Array, "batch ..."], *, moment_matched: bool = False):
-        """Log-density of ``y``: of the mixture, or of one Gaussian with its mean and variance."""
-        y = self._targets(y)
-        if moment_matched:
-            mean, var = jnp.mean(self.means, 0), self._moment_variance()
-            return jnp.sum(_log_normal(y, mean, var), axis=-1)
-        each = jnp.sum(_log_normal(y, self.means, self.variances), axis=-1)
-        return logsumexp(each, axis=0) - jnp.log(self.num_members)
+    @abc.abstractmethod
+    def in_units(self, shift: Array, scale: Array) -> "RegressionPrediction":
+        """The prediction of ``shift + scale y``, one number per target."""
 
+    @abc.abstractmethod
+    def member_log_prob(self, y: Float[Array, "batch targets"]) -> Float[Array, "..."]:
+        """Log-density of every target under every member."""
+
+    @abc.abstractmethod
     def cdf(self, y: Float[Array, "batch ..."]) -> Float[Array, "batch ..."]:
         """Distribution function of the mixture, target by target."""
-        z = (self._targets(y) - self.means) / jnp.sqrt(self.variances)
-        return _squeeze(jnp.mean(ndtr(z), axis=0))
 
+    @abc.abstractmethod
     def quantile(self, level: float) -> Float[Array, "batch *targets"]:
-        """Quantile of the mixture by bisection, exact to rounding (levels in (0, 1))."""
-        if not 0.0 < level < 1.0:
-            raise InputError(f"level is {level}; a quantile level lies strictly between 0 and 1")
-        return _squeeze(_mixture_quantile(self.means, self.variances, level))
+        """Quantile of the mixture (levels in (0, 1))."""
+
+    @abc.abstractmethod
+    def sample(self, key: Key[Array, ""], n: int = 1) -> Float[Array, "n batch *targets"]:
+        """Targets drawn from the mixture; rows choose their member independently."""
+
+    def log_prob(self, y: Float[Array, "batch ..."]) -> Float[Array, " batch"]:
+        """Log-density of ``y`` under the mixture, joint over targets."""
+        each = jnp.sum(self.member_log_prob(self._targets(y)), axis=-1)
+        return logsumexp(each, axis=0) - jnp.log(self.num_members)
+
+    def quantiles(self, levels: Sequence[float]) -> Float[Array, "levels batch targets"]:
+        """Quantiles at many levels; every target has its axis."""
+        return jnp.stack([self.quantile(float(t)).reshape(self.means.shape[1:]) for t in levels])
 
     def interval(self, level: float = 0.9) -> "tuple[Array, Array]":
         """Central interval: the quantiles at ``(1 - level)/2`` and ``(1 + level)/2``."""
@@ -225,18 +256,9 @@ class GaussianPrediction(eqx.Module):
             raise InputError(f"level is {level}; an interval's level lies between 0 and 1")
         return self.quantile((1 - level) / 2), self.quantile((1 + level) / 2)
 
-    def sample(self, key: Key[Array, ""], n: int = 1) -> Float[Array, "n batch *targets"]:
-        """Targets drawn from the mixture; rows choose their member independently."""
-        which, noise = jax.random.split(key)
-        means, variances = jnp.asarray(self.means), jnp.asarray(self.variances)
-        members, batch, targets = means.shape
-        pick = jax.random.randint(which, (n, batch), 0, members), jnp.arange(batch)
-        normal = jax.random.normal(noise, (n, batch, targets), means.dtype)
-        return _squeeze(means[pick] + jnp.sqrt(variances[pick]) * normal)
-
-    def select(self, rows) -> "GaussianPrediction":
+    def select(self, rows) -> "RegressionPrediction":
         """The same prediction for some rows only."""
-        return GaussianPrediction(self.means[:, rows], self.variances[:, rows])
+        return jax.tree.map(lambda leaf: leaf[:, rows], self)
 
     def _targets(self, y) -> Array:
         y = jnp.asarray(y)
@@ -250,11 +272,68 @@ class GaussianPrediction(eqx.Module):
             )
         return y
 
+
+class GaussianPrediction(RegressionPrediction):
+    """Mixture of Gaussians; ``means`` and ``variances`` are ``[members, batch, targets]``.
+
+    ``log_prob`` sums over targets and is the exact mixture density.
+
+    >>> p = GaussianPrediction(np.array([[[1.0]], [[3.0]]]), np.array([[[0.5]], [[1.5]]]))
+    >>> float(p.mean[0]), float(p.var[0]), round(float(-p.log_prob(np.array([2.0]))[0]), 6)
+    (2.0, 2.0, 1.511964)
+    """
+
+    means: Float[Array, "..."]
+    variances: Float[Array, "..."]
+    """Another shape is refused by `credax.metrics`, which says what is expected."""
+
+    @property
+    def density(self) -> Density:
+        """A density of real numbers."""
+        return "continuous"
+
+    def in_units(self, shift: Array, scale: Array) -> "GaussianPrediction":
+        """The prediction of ``shift + scale y``."""
+        return GaussianPrediction(self.means * scale + shift, self.variances * jnp.square(scale))
+
+    def member_log_prob(self, y: Float[Array, "batch targets"]) -> Float[Array, "..."]:
+        """Log-density of every target under every member."""
+        return _log_normal(y, self.means, self.variances)
+
+    def log_prob(self, y: Float[Array, "batch ..."], *, moment_matched: bool = False):
+        """Log-density of ``y``: of the mixture, or of one Gaussian with its mean and variance."""
+        y = self._targets(y)
+        if moment_matched:
+            mean, var = jnp.mean(self.means, 0), self._moment_variance()
+            return jnp.sum(_log_normal(y, mean, var), axis=-1)
+        each = jnp.sum(self.member_log_prob(y), axis=-1)
+        return logsumexp(each, axis=0) - jnp.log(self.num_members)
+
+    def cdf(self, y: Float[Array, "batch ..."]) -> Float[Array, "batch ..."]:
+        """Distribution function of the mixture, target by target."""
+        z = (self._targets(y) - self.means) / jnp.sqrt(self.variances)
+        return _squeeze(jnp.mean(ndtr(z), axis=0))
+
+    def quantile(self, level: float) -> Float[Array, "batch *targets"]:
+        """Quantile of the mixture by bisection, exact to rounding (levels in (0, 1))."""
+        if not 0.0 < level < 1.0:
+            raise InputError(f"level is {level}; a quantile level lies strictly between 0 and 1")
+        return _squeeze(_mixture_quantile(self.means, self.variances, level))
+
+    def sample(self, key: Key[Array, ""], n: int = 1) -> Float[Array, "n batch *targets"]:
+        """Targets drawn from the mixture; rows choose their member independently."""
+        which, noise = jax.random.split(key)
+        means, variances = jnp.asarray(self.means), jnp.asarray(self.variances)
+        members, batch, targets = means.shape
+        pick = jax.random.randint(which, (n, batch), 0, members), jnp.arange(batch)
+        normal = jax.random.normal(noise, (n, batch, targets), means.dtype)
+        return _squeeze(means[pick] + jnp.sqrt(variances[pick]) * normal)
+
     def _moment_variance(self) -> Array:
         return jnp.mean(self.variances, axis=0) + jnp.var(self.means, axis=0)
 
 
-Prediction = ClassPrediction | GaussianPrediction
+Prediction = ClassPrediction | RegressionPrediction
 
 
 def concatenate(predictions: "list[Any]") -> Any:
@@ -286,6 +365,11 @@ def _warn_of_numbers(prediction: Any) -> None:
             NonFinitePrediction,
             stacklevel=3,
         )
+
+
+def dirichlet_entropy(probs: Array, strength: Array) -> Array:
+    """``E H[p]`` under ``Dirichlet(S p̄)``: ``Σ p̄ (ψ(S + 1) - ψ(S p̄ + 1))``, in nats."""
+    return jnp.sum(probs * (digamma(strength + 1) - digamma(strength * probs + 1)), axis=-1)
 
 
 def _entropy(probs: Array) -> Array:

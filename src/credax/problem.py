@@ -9,9 +9,9 @@ import numpy as np
 from jaxtyping import Array, Float, Key, PyTree
 
 from credax.errors import InputError
-from credax.likelihood import Gaussian, Likelihood
+from credax.likelihood import Likelihood
 from credax.network import Network, Variables, output_struct
-from credax.prediction import GaussianPrediction, Prediction
+from credax.prediction import Prediction, RegressionPrediction
 from credax.prior import GaussianPrior, Prior
 from credax.standardise import Standardise
 
@@ -57,12 +57,18 @@ class Problem(eqx.Module):
             )
         if not isinstance(likelihood, Likelihood):
             raise InputError(
-                f"likelihood is {likelihood!r}; use Categorical(), Bernoulli(), Gaussian() or "
-                "HeteroscedasticGaussian()"
+                f"likelihood is {likelihood!r}; use Categorical(), Bernoulli(), Gaussian(), "
+                "HeteroscedasticGaussian() or another of credax.likelihood, or an object of a "
+                "class of your own that derives from credax.Likelihood"
             )
         if prior is not None and weight_decay is not None:
             raise InputError(
                 "prior and weight_decay are both given; weight decay is a prior: drop one"
+            )
+        if targets is not None and likelihood.raw_targets:
+            raise InputError(
+                f"targets is given and {type(likelihood).__name__} takes targets as they are; "
+                "leave targets out"
             )
         self.network = likelihood.adapt(network)
         self.likelihood = likelihood
@@ -71,7 +77,11 @@ class Problem(eqx.Module):
         self.targets = targets
 
     def with_units(self, inputs: Standardise | None, targets: Standardise | None) -> "Problem":
-        """The same problem in the data's units, unless it already has units of its own."""
+        """The same problem in the data's units, unless it already has units of its own.
+
+        A likelihood of counts takes targets as they are: units of targets are left out.
+        """
+        targets = None if self.likelihood.raw_targets else targets
         fill = lambda mine, theirs: theirs if mine is None else mine  # noqa: E731
         return eqx.tree_at(
             lambda p: (p.inputs, p.targets),
@@ -121,8 +131,7 @@ class Problem(eqx.Module):
 
     def weights(self, params: PyTree) -> PyTree:
         """The parameters that the prior covers: all but a learned noise level."""
-        learned = isinstance(self.likelihood, Gaussian) and self.likelihood.noise == "learned"
-        return params["network"] if learned else params
+        return self.likelihood.weights(params)
 
     def loss(
         self, variables: Variables, batch: Batch, *, num_data: int, key=None, train: bool = True
@@ -146,11 +155,11 @@ class Problem(eqx.Module):
     def predict(self, outputs: Float[Array, "members batch outputs"]) -> Prediction:
         """The prediction of a population's outputs, in raw units."""
         prediction = self.likelihood.predict(outputs)
-        if self.targets is None or not isinstance(prediction, GaussianPrediction):
+        if self.targets is None or not isinstance(prediction, RegressionPrediction):
             return prediction
-        scale = jnp.atleast_1d(self.targets.scale)
-        means = prediction.means * scale + jnp.atleast_1d(self.targets.mean)
-        return GaussianPrediction(means, prediction.variances * jnp.square(scale))
+        return prediction.in_units(
+            jnp.atleast_1d(self.targets.mean), jnp.atleast_1d(self.targets.scale)
+        )
 
     def check(self, x: np.ndarray, y: np.ndarray) -> None:
         """Raise an error if rows cannot be used: empty, NaN, labels out of range, bad shape."""

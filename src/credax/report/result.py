@@ -7,7 +7,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from credax.errors import InputError
-from credax.prediction import ClassPrediction, GaussianPrediction, Prediction
+from credax.prediction import ClassPrediction, Prediction, RegressionPrediction
 
 Task = Literal["classification", "regression"]
 
@@ -132,7 +132,7 @@ class Comparison:
             raise InputError(f"task is {self.task!r}; give 'classification' or 'regression'")
         if not self.results:
             raise InputError("results is empty; a comparison needs at least one result")
-        kind = ClassPrediction if self.task == "classification" else GaussianPrediction
+        kind = ClassPrediction if self.task == "classification" else RegressionPrediction
         seen = set()
         for result in self.results:
             if (result.method, result.seed) in seen:

@@ -11,6 +11,7 @@ from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from credax.data.dataset import Split
 from credax.errors import InputError
+from credax.likelihood import require_posterior
 from credax.methods.modes import Kept, Modes, carries_statistics, collecting, members_of_modes
 from credax.methods.sampling.chains import diagnose
 from credax.methods.sampling.warmup import Adaptation, Adapted, algorithm, blackjax
@@ -188,6 +189,7 @@ class HamiltonianRecord(Modes):
 
     def dynamics(self, problem: Problem, data: Split, training: Training) -> Collecting:
         """Chains with a buffer of samples."""
+        require_posterior(problem.likelihood, self.title)
         if carries_statistics(problem, data):
             raise InputError(
                 "the network carries batch statistics, so its log joint is not a function of its "

@@ -6,6 +6,7 @@ from typing import Any, ClassVar, Literal
 
 from credax.data.dataset import Split
 from credax.errors import InputError
+from credax.likelihood import require_posterior
 from credax.methods.ensemble import choices
 from credax.methods.modes import Kept, Modes, carries_statistics, collecting, members_of_modes
 from credax.methods.sampling.chains import diagnose
@@ -55,6 +56,7 @@ class Sampler(Modes):
         **options: Any,
     ) -> Collecting:
         """Langevin dynamics whose networks are kept after the given steps."""
+        require_posterior(problem.likelihood, self.title)
         changed = []
         if carries_statistics(problem, data):
             changed.append("batch statistics (use filter response or group norm)")
