@@ -125,7 +125,8 @@ def _record(value: Any, where: str, seen: tuple[int, ...]) -> dict[str, Any]:
             raise InputError(
                 f"{where} is a {head['type']}, of which a run folder can keep no stable "
                 "description; give the object that holds it an attribute name (a text that changes "
-                "when it does), or fit without folder"
+                "when it does; for an optimiser credax.training.named_optimiser), or fit without "
+                "folder"
             )
         if not _is_library(kind.__module__):
             head["code"] = _class_code(kind, where, seen)

@@ -36,11 +36,11 @@ class Distribution(eqx.Module):
         """Variance; finite."""
 
     @abc.abstractmethod
-    def log_prob(self, y: Float[Array, "*entries"]) -> Float[Array, "*entries"]:
+    def log_prob(self, y: Array) -> Float[Array, "*entries"]:
         """Log-density, or log-probability of whole numbers."""
 
     @abc.abstractmethod
-    def cdf(self, y: Float[Array, "*entries"]) -> Float[Array, "*entries"]:
+    def cdf(self, y: Array) -> Float[Array, "*entries"]:
         """Probability of values up to ``y``."""
 
     @property
@@ -177,12 +177,16 @@ class NegativeBinomialDistribution(Distribution):
     def log_prob(self, y):
         """``log Γ(y + r) / (Γ(r) y!) + r log(1 - q) + y log q``, ``r = 1/α``, ``q = αμ/(1 + αμ)``.
 
-        Gamma functions of ``r`` and ``y + r`` would cancel for small ``α``; a beta function of
-        both does not.
+        In single precision gamma functions of ``r`` and ``y + r`` would cancel for small ``α``; a
+        beta function of both does not, but is no more exact in double precision.
         """
         y = jnp.asarray(y, self.rate.dtype)
         r, product = 1 / self.dispersion, self.dispersion * self.rate
-        ways = -betaln(r, jnp.maximum(y, 0.0) + 1) - jnp.log(jnp.maximum(y, 0.0) + r)
+        count = jnp.maximum(y, 0.0)
+        if y.dtype == jnp.float64:
+            ways = gammaln(count + r) - gammaln(r) - gammaln(count + 1)
+        else:
+            ways = -betaln(r, count + 1) - jnp.log(count + r)
         value = ways + xlogy(y, product) - (y + r) * jnp.log1p(product)
         return jnp.where((y >= 0) & (y == jnp.floor(y)), value, -jnp.inf)
 

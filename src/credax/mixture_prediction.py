@@ -58,7 +58,7 @@ class MixturePrediction(RegressionPrediction):
             )
         return MixturePrediction(self.each.moved(shift, scale))
 
-    def member_log_prob(self, y: Float[Array, "batch targets"]) -> Float[Array, "..."]:
+    def member_log_prob(self, y: Array) -> Float[Array, "..."]:
         """Log-density or log-probability of every target under every member."""
         return self.each.log_prob(y)
 
@@ -126,7 +126,7 @@ class QuantilePrediction(RegressionPrediction):
             self.values * scale[..., None] + jnp.asarray(shift)[..., None], self.levels
         )
 
-    def member_log_prob(self, y: Float[Array, "batch targets"]) -> Float[Array, "..."]:
+    def member_log_prob(self, y: Array) -> Float[Array, "..."]:
         """Not defined: always an error that says what to use instead."""
         raise InputError(
             "log_prob is not defined for quantiles, which have no density; use a pinball loss or "

@@ -226,7 +226,7 @@ class RegressionPrediction(eqx.Module):
         """The prediction of ``shift + scale y``, one number per target."""
 
     @abc.abstractmethod
-    def member_log_prob(self, y: Float[Array, "batch targets"]) -> Float[Array, "..."]:
+    def member_log_prob(self, y: Array) -> Float[Array, "..."]:
         """Log-density of every target under every member."""
 
     @abc.abstractmethod
@@ -241,7 +241,7 @@ class RegressionPrediction(eqx.Module):
     def sample(self, key: Key[Array, ""], n: int = 1) -> Float[Array, "n batch *targets"]:
         """Targets drawn from the mixture; rows choose their member independently."""
 
-    def log_prob(self, y: Float[Array, "batch ..."]) -> Float[Array, " batch"]:
+    def log_prob(self, y: Array) -> Float[Array, " batch"]:
         """Log-density of ``y`` under the mixture, joint over targets."""
         each = jnp.sum(self.member_log_prob(self._targets(y)), axis=-1)
         return logsumexp(each, axis=0) - jnp.log(self.num_members)
@@ -296,7 +296,7 @@ class GaussianPrediction(RegressionPrediction):
         """The prediction of ``shift + scale y``."""
         return GaussianPrediction(self.means * scale + shift, self.variances * jnp.square(scale))
 
-    def member_log_prob(self, y: Float[Array, "batch targets"]) -> Float[Array, "..."]:
+    def member_log_prob(self, y: Array) -> Float[Array, "..."]:
         """Log-density of every target under every member."""
         return _log_normal(y, self.means, self.variances)
 

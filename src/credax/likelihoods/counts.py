@@ -33,7 +33,7 @@ class Poisson(Likelihood):
     task: ClassVar[Literal["classification", "regression"]] = "regression"
     raw_targets: ClassVar[bool] = True
 
-    def log_prob(self, outputs: Array, y: Float[Array, "batch *targets"]) -> Array:
+    def log_prob(self, outputs: Array, y: Array) -> Array:
         """``y f - exp(f) - log y!``, summed over targets."""
         y = jnp.asarray(y, outputs.dtype).reshape(outputs.shape)
         terms = y * outputs - jnp.exp(outputs) - jax.scipy.special.gammaln(y + 1)
@@ -87,7 +87,7 @@ class NegativeBinomial(Likelihood):
         """With a learned dispersion: the network and the dispersion, learned together."""
         return LearnedNoise(network, self.initial) if self.learns else network
 
-    def log_prob(self, outputs: Array, y: Float[Array, "batch *targets"]) -> Array:
+    def log_prob(self, outputs: Array, y: Array) -> Array:
         """Log-probability of each row, summed over targets."""
         counts = self._counts(outputs)
         return jnp.sum(counts.log_prob(jnp.reshape(y, counts.rate.shape)), axis=-1)

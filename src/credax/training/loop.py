@@ -39,7 +39,7 @@ from credax.training.program import (
 from credax.training.progress import Reporter, reporter_for
 from credax.training.records import entries, finite_members
 from credax.training.run import RunFolder
-from credax.training.schedule import learning_rate_at
+from credax.training.schedule import rate_of
 from credax.training.stored import FILE as ROWS_FILE
 from credax.training.stored import keep_rows
 from credax.training.supply import DeviceSupply, StreamSupply, narrow
@@ -288,7 +288,7 @@ class _Loop:
         if not alive.any():
             raise InputError(
                 f"all {len(alive)} members have a non-finite loss; lower the learning rate "
-                f"(learning_rate is {self.program.training.learning_rate}) or set clip_norm"
+                f"({_rate_text(self.program.training)}) or clip gradients (clip_norm)"
             )
 
     def _record(self, carry: Carry, steps: int) -> Carry:
@@ -298,8 +298,9 @@ class _Loop:
         for name, total in totals.items():
             each = np.asarray(total, np.float64) / steps
             line |= entries(name, each, alive)
-        rate = learning_rate_at(self.program.training, self.program.num_data)
-        line["learning_rate"] = float(rate(jnp.float32(self.step - 1)))
+        rate = rate_of(self.program.training, self.program.num_data)
+        known = rate is not None
+        line["learning_rate"] = float(rate(jnp.float32(self.step - 1))) if known else None
         line["seconds"] = round(self.seconds, 3)
         if self.validation.rows is not None:
             members = on_host(current_members(self.program, carry.states))
@@ -377,3 +378,9 @@ def _next_length(length: int, seconds: float) -> int:
     if seconds < CHUNK_SECONDS / 2:
         return length * 4
     return max(1, length // 2) if seconds > 2 * CHUNK_SECONDS else length
+
+
+def _rate_text(training: Training) -> str:
+    if training.brings_schedule:
+        return "it is that of your optimiser or schedule"
+    return f"learning_rate is {training.learning_rate}"

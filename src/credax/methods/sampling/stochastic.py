@@ -85,6 +85,15 @@ class Sampler(Modes):
         return population(problem, variables, data.x, indices, diagnostics)
 
 
+def refuse_optimiser(training: Training, title: str) -> None:
+    """Raise an error if an optimiser of one's own is given to a method that moves by itself."""
+    if not isinstance(training.optimiser, str):
+        raise InputError(
+            f"optimiser is an object and {title} moves by dynamics of its own; leave optimiser "
+            "out (learning_rate and schedule are used), or use a method that descends"
+        )
+
+
 def spread_captures(samples: int, burn_in: float, steps: int) -> list[int]:
     """The last step and others before it at equal intervals, none in the burn-in.
 
