@@ -11,10 +11,10 @@ SOURCE = Path(__file__).parent.parent / "src" / "credax"
 FLOORS = [
     {"errors", "lazy", "train_mode", "keys", "remembered", "locks"},
     {"standardise", "reading", "files", "network", "prediction", "description"},
-    {"distributions", "mixture_prediction"},
+    {"distributions", "mixture_prediction", "partly_trained"},
     {"likelihood", "likelihoods", "prior", "covariance_prior"},
     {"problem"},
-    {"posterior", "batch_statistics", "gaussians", "gaussian_posterior"},
+    {"posterior", "batch_statistics", "gaussians", "gaussian_posterior", "adoption"},
     {"networks", "adapters"},
     {"data"},
     {"groups", "structure"},

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from credax import structure as structure
     from credax import training as training
     from credax import zoo as zoo
+    from credax.adoption import adopt as adopt
     from credax.data import Dataset as Dataset
     from credax.data import Split as Split
     from credax.distributions import Distribution as Distribution
@@ -77,6 +78,7 @@ if TYPE_CHECKING:
     from credax.network import FunctionNetwork as FunctionNetwork
     from credax.network import Network as Network
     from credax.network import Variables as Variables
+    from credax.partly_trained import freeze as freeze
     from credax.posterior import Population as Population
     from credax.posterior import Posterior as Posterior
     from credax.posterior import combine as combine

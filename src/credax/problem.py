@@ -11,6 +11,7 @@ from jaxtyping import Array, Float, Key, PyTree
 from credax.errors import InputError
 from credax.likelihood import Likelihood
 from credax.network import Network, Variables, output_struct
+from credax.partly_trained import Filter, freeze
 from credax.prediction import Prediction, RegressionPrediction
 from credax.prior import GaussianPrior, Prior
 from credax.standardise import Standardise
@@ -29,6 +30,10 @@ class Problem(eqx.Module):
 
     The mean loss on a minibatch is ``Σ w (-log p(y|x,θ)) / Σ w - log p(θ) / N``, so its minimum
     over the whole data is the posterior's mode; ``N`` (``num_data``) is always an argument.
+
+    ``trainable`` names the parameters that are trained, by path, pattern or function (see
+    `credax.freeze`); all others keep the values they have in ``frozen``: `Variables`, or a
+    population of one member, such as `credax.adopt` gives.
 
     ``inputs`` and ``targets`` are the units of raw data. Users pass and receive raw units
     (`predict`, `log_joint`); methods see batches in standard units (`prepare`, `loss`).
@@ -49,6 +54,8 @@ class Problem(eqx.Module):
         weight_decay: float | None = None,
         inputs: Standardise | None = None,
         targets: Standardise | None = None,
+        trainable: Filter | None = None,
+        frozen: Any = None,
     ):
         if not isinstance(network, Network):
             raise InputError(
@@ -65,6 +72,13 @@ class Problem(eqx.Module):
             raise InputError(
                 "prior and weight_decay are both given; weight decay is a prior: drop one"
             )
+        if (trainable is None) != (frozen is None):
+            raise InputError(
+                "trainable and frozen go together: which parameters are trained, and the values "
+                "of all others (Variables, or a population such as credax.adopt gives)"
+            )
+        if trainable is not None:
+            network = freeze(network, _one_member(frozen), trainable)
         if targets is not None and likelihood.raw_targets:
             raise InputError(
                 f"targets is given and {type(likelihood).__name__} takes targets as they are; "
@@ -186,6 +200,24 @@ class Problem(eqx.Module):
                 "[rows, outputs]"
             )
         self.likelihood.check(np.asarray(y), outputs.shape[-1])
+
+
+def _one_member(frozen: Any) -> Any:
+    """Variables of one network: as given, or of a population with one member."""
+    variables = frozen if isinstance(frozen, Variables) else getattr(frozen, "variables", None)
+    if not isinstance(variables, Variables):
+        raise InputError(
+            f"frozen is a {type(frozen).__name__}; give Variables, or a population of one member"
+        )
+    if variables is frozen:
+        return variables
+    if frozen.num_members != 1:
+        raise InputError(
+            f"frozen has {frozen.num_members} members; take one of them: population.take([0])"
+        )
+    one = jax.tree.map(lambda leaf: leaf[0], variables)
+    learned = frozen.problem.likelihood
+    return Variables(learned.weights(one.params), one.state)
 
 
 def check_inputs(x: np.ndarray, name: str = "x", block: int = 4096) -> None:
