@@ -23,3 +23,20 @@ from credax.likelihoods.objectives import Focal as Focal
 from credax.likelihoods.objectives import LabelSmoothing as LabelSmoothing
 from credax.likelihoods.quantile import Quantile as Quantile
 from credax.likelihoods.student import StudentT as StudentT
+
+BY_NAME: dict[str, type[Likelihood]] = {
+    "categorical": Categorical,
+    "bernoulli": Bernoulli,
+    "gaussian": Gaussian,
+    "heteroscedastic": HeteroscedasticGaussian,
+    "student-t": StudentT,
+    "poisson": Poisson,
+    "negative-binomial": NegativeBinomial,
+    "quantile": Quantile,
+    "label-smoothing": LabelSmoothing,
+    "focal": Focal,
+    "beta-nll": BetaNLL,
+    "evidential-dirichlet": EvidentialDirichlet,
+    "evidential-normal": EvidentialNormal,
+}
+"""What the command line and zoos call them, with their default settings."""

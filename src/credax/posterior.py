@@ -99,11 +99,11 @@ class Population(eqx.Module):
         """
         x = self.check(x)
         size = min(self.batch_size(batch_size, self.num_members), len(x))
-        parts = []
+        parts, problem = [], self.problem.traced()
         for start in range(0, len(x), size):
             rows = x[start : start + size]
             padded = np.concatenate([rows, np.repeat(rows[-1:], size - len(rows), axis=0)])
-            part = _predict(self.problem, self.variables, padded)
+            part = _predict(problem, self.variables, padded)
             parts.append(part.select(slice(0, len(rows))) if len(rows) < size else part)
         return concatenate(parts)
 

@@ -13,7 +13,7 @@ from credax.likelihood import Likelihood
 from credax.network import Network, Variables, output_struct
 from credax.partly_trained import Filter, freeze
 from credax.prediction import Prediction, RegressionPrediction
-from credax.prior import GaussianPrior, Prior
+from credax.prior import GaussianPrior, Prior, TracedPrior
 from credax.standardise import Standardise
 
 
@@ -102,6 +102,16 @@ class Problem(eqx.Module):
             self,
             (fill(self.inputs, inputs), fill(self.targets, targets)),
             is_leaf=lambda leaf: leaf is None,
+        )
+
+    def traced(self) -> "Problem":
+        """The same problem with arrays for the prior's strength and the noise level.
+
+        Compiled programs take arrays as arguments, so that a sweep over them compiles once.
+        """
+        prior: Any = self.prior.traced() if isinstance(self.prior, TracedPrior) else self.prior
+        return eqx.tree_at(
+            lambda p: (p.likelihood, p.prior), self, (self.likelihood.traced(), prior)
         )
 
     def with_stored_units(self, **units: dict[str, Any] | None) -> "Problem":

@@ -21,7 +21,7 @@ _TERMINAL |= {"mmd_tenths", "ns_tenths", "ns_balanced_tenths"}
 def run(arguments: list[str]) -> None:
     """Read the flags, train what is missing, print the table, write the page."""
     data = peek(arguments, "--data", Task.data)
-    default = Compare(task=recipe(data))
+    default = Compare(task=recipe(data, peek(arguments, "--network", Task.network)))
     config = read_arguments(Compare, arguments, "credax compare", default)
     if config.seeds < 1:
         raise InputError(f"seeds is {config.seeds}; give at least 1")
@@ -62,7 +62,7 @@ def compare(config: Compare) -> None:
         console.print(f"{fit.method.title}, seed {fit.seed}  ({number} of {len(fits)})")
         progress = False if quiet else None
         posterior = job.train(fit, folder, progress)
-        runs.append(saved_run(folder))
+        runs.append(saved_run(folder, job.problem if job.code else None))
         results.append(result_of(runs[-1], rows, posterior, evaluator, progress))
     comparison = comparison_of(runs, rows.dataset, results)
     table = summarise(comparison)

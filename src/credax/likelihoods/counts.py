@@ -12,7 +12,7 @@ from credax.distributions import NegativeBinomialDistribution, PoissonDistributi
 from credax.errors import InputError
 from credax.likelihoods.base import Likelihood
 from credax.likelihoods.checks import check_counts
-from credax.likelihoods.learned import LearnedNoise, Level, check_level, is_learned
+from credax.likelihoods.learned import LearnedNoise, Level, check_level, is_learned, traced_level
 from credax.mixture_prediction import MixturePrediction
 from credax.network import Network
 
@@ -77,6 +77,10 @@ class NegativeBinomial(Likelihood):
                 f"dispersion is {self.dispersion}; it is at least {DISPERSION_FLOOR}: below, use "
                 "Poisson"
             )
+
+    def traced(self) -> "NegativeBinomial":
+        """With an array for its number."""
+        return traced_level(self)
 
     @property
     def learns(self) -> bool:

@@ -17,6 +17,7 @@ from credax.likelihoods.learned import (
     check_level,
     is_learned,
     split_variance,
+    traced_level,
 )
 from credax.network import Network
 from credax.prediction import GaussianPrediction
@@ -45,6 +46,10 @@ class Gaussian(Likelihood):
 
     def __check_init__(self):
         check_level("noise", self.noise, self.initial)
+
+    def traced(self) -> "Gaussian":
+        """With an array for its number."""
+        return traced_level(self)
 
     @property
     def learns(self) -> bool:

@@ -60,3 +60,8 @@ def split_variance(outputs: Array) -> tuple[Array, Array]:
     """Outputs as means and, of the second half, ``softplus(raw) + 1e-6``."""
     mean, raw = jnp.split(outputs, 2, axis=-1)
     return mean, jax.nn.softplus(raw) + VARIANCE_FLOOR
+
+
+def traced_level(likelihood: Any) -> Any:
+    """A likelihood with a (weakly typed) array in place of every Python float."""
+    return jax.tree.map(lambda leaf: jnp.asarray(leaf) if type(leaf) is float else leaf, likelihood)

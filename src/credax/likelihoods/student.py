@@ -12,7 +12,14 @@ from credax.distributions import StudentTDistribution
 from credax.errors import InputError
 from credax.likelihoods.base import Likelihood
 from credax.likelihoods.checks import check_targets
-from credax.likelihoods.learned import LearnedNoise, Level, check_level, is_learned, split_variance
+from credax.likelihoods.learned import (
+    LearnedNoise,
+    Level,
+    check_level,
+    is_learned,
+    split_variance,
+    traced_level,
+)
 from credax.mixture_prediction import MixturePrediction
 from credax.network import Network
 
@@ -42,6 +49,10 @@ class StudentT(Likelihood):
                 f"degrees is {self.degrees}; it is above 2, so that there is a variance"
             )
         check_level("noise", self.noise, self.initial)
+
+    def traced(self) -> "StudentT":
+        """With an array for its number."""
+        return traced_level(self)
 
     @property
     def learns(self) -> bool:

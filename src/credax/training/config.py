@@ -81,7 +81,7 @@ class Training:
     last_batch: Literal["drop", "pad"] = "drop"
     """Rows that do not fill a batch: left out this epoch, or a batch padded with weight zero."""
     augment: tuple[str, ...] = ()
-    """Random changes of images: flip, crop; in Python also functions of key, x and y."""
+    """Random changes of images: flip, crop; functions of key, x and y: FILE.py:NAME."""
     shared_augment: bool = False
     """One draw of the augmentation for all members instead of one each."""
     strategy: Literal["auto", "vmap", "map", "unroll", "shard"] = "auto"

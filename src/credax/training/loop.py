@@ -96,8 +96,10 @@ def fit(
     check_validation(method, training, held_out)
     own = as_key(key)
     training.steps_per_epoch(len(train))
-    dynamics = method.dynamics(problem, train, training)
-    program = build_program(problem, dynamics, training, train, own, mesh)
+    # Numbers of prior and noise are arguments of the compiled program, not constants in it.
+    traced = problem.traced()
+    dynamics = method.dynamics(traced, train, training)
+    program = build_program(traced, dynamics, training, train, own, mesh)
     run = None
     if folder is not None:
         about = _about(data, train, held_out, problem)
@@ -111,7 +113,7 @@ def fit(
         if run is not None and run.writes and not (run.path / ROWS_FILE).exists():
             keep_rows(run.path, train, data.test if isinstance(data, Dataset) else None)
         reporter = reporter_for(progress)
-        return _Loop(program, method, train, held_out, run, reporter, observer).run()
+        return _Loop(program, problem, method, train, held_out, run, reporter, observer).run()
     finally:
         if run is not None:
             run.close()
@@ -132,8 +134,9 @@ def _about(data: Any, train: Split, held_out: Split | None, problem: Problem) ->
 class _Loop:
     """One training: the host's part, between chunks of the compiled program."""
 
-    def __init__(self, program, method, data, validation, run, reporter, observer=None):
+    def __init__(self, program, problem, method, data, validation, run, reporter, observer=None):
         self.program: Program = program
+        self.problem: Problem = problem
         self.method = method
         self.data: Split = data
         self.folder: RunFolder | None = run
@@ -175,7 +178,7 @@ class _Loop:
     def _read(self) -> Posterior:
         """The finished run; one that was killed before its last line gets it now."""
         assert self.folder is not None
-        posterior = self.method.load(self.folder.members, self.program.problem)
+        posterior = self.method.load(self.folder.members, self.problem)
         if self.folder.ending is None:
             self.diverged = self.folder.diverged()
             found = self.folder.progress() or {}
@@ -345,7 +348,7 @@ class _Loop:
         if self.validation.slots == 1:  # of several, those never filled are not finite
             self._drop_diverged(alive)
         posterior = self.method.posterior(
-            program.problem, program.dynamics, on_host(carry.states), variables, alive, self.data
+            self.problem, program.dynamics, on_host(carry.states), variables, alive, self.data
         )
         posterior = tuned_posterior(self.method, posterior, self.held_out)
         took = time.monotonic() - began

@@ -14,7 +14,7 @@ from credax import networks
 from credax.data.about import DIGESTED
 from credax.errors import DamagedFile, InputError, unknown
 from credax.files import read_json, tree_names, write_json
-from credax.likelihood import Bernoulli, Categorical, Gaussian, HeteroscedasticGaussian
+from credax.likelihood import BY_NAME
 from credax.network import Network
 from credax.problem import Problem
 from credax.reading import check_name, check_record, damage, open_regular, read_json_lines, tensors
@@ -38,12 +38,7 @@ SCHEMA = 1
 FILE = "zoo.json"
 JOURNAL = "members.jsonl"
 LARGEST_HALF = 65504.0
-LIKELIHOODS: dict[str, Any] = {
-    "categorical": Categorical,
-    "bernoulli": Bernoulli,
-    "gaussian": Gaussian,
-    "heteroscedastic": HeteroscedasticGaussian,
-}
+LIKELIHOODS: dict[str, Any] = BY_NAME
 Storage = Literal["float32", "float16"]
 _NETWORK = {"name": TEXT, "options": OBJECT, "outputs": COUNT}
 _SHARD = {"file": TEXT, "members": COUNT, "sha256": TEXT}

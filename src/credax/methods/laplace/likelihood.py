@@ -12,7 +12,8 @@ from credax.problem import Problem
 def without_prior(problem: Problem) -> Problem:
     """The same problem under a fixed prior: curvature and outputs do not depend on it.
 
-    Numbers of a prior are constants of compiled programs; without it all priors share one.
+    One's own prior may hold numbers that are constants of compiled programs; without it all
+    priors share one.
     """
     return eqx.tree_at(lambda p: p.prior, problem, GaussianPrior(precision=1.0))
 
