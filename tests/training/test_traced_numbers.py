@@ -55,9 +55,7 @@ def test_a_sweep_over_the_noise_compiles_once():
     counted, traces, means = Counted(), [], []
     for noise in (0.3, 0.9):
         problem = cx.Problem(counted.network, cx.Gaussian(noise), weight_decay=0.1)
-        posterior = cx.fit(
-            problem, cx.Single(), (X, Y), training=cx.Training(2, 8), progress=False
-        )
+        posterior = cx.fit(problem, cx.Single(), (X, Y), training=cx.Training(2, 8), progress=False)
         prediction = posterior.predict(X)
         np.testing.assert_allclose(prediction.aleatoric, noise**2, rtol=1e-6)
         traces.append(counted.traces)
@@ -96,8 +94,8 @@ def test_log_likelihood_is_derived_by_the_noise(float64):
     slope = jax.vmap(jax.grad(lambda s: cx.Gaussian(s).log_prob(outputs, y).sum()))(noises)
     squares = float(jnp.sum((y - outputs[:, 0]) ** 2))
     np.testing.assert_allclose(slope, squares / noises**3 - 8 / noises, rtol=1e-10)
+    counts = jnp.round(jnp.abs(5 * y))
     for make in (lambda s: cx.StudentT(4.0, s), lambda s: cx.NegativeBinomial(s)):
-        counts = jnp.round(jnp.abs(5 * y))
         total = lambda s, make=make: make(s).log_prob(outputs, counts).sum()  # noqa: E731
         by_hand = (total(0.5 + 1e-6) - total(0.5 - 1e-6)) / 2e-6
         np.testing.assert_allclose(jax.grad(total)(jnp.float64(0.5)), by_hand, rtol=1e-5)
