@@ -10,7 +10,15 @@ SOURCE = Path(__file__).parent.parent / "src" / "credax"
 # From the top of the house down. A room may import from its own floor and the floors above it.
 FLOORS = [
     {"errors", "lazy", "train_mode", "keys", "remembered", "locks"},
-    {"standardise", "reading", "files", "network", "prediction", "description"},
+    {
+        "standardise",
+        "reading",
+        "files",
+        "network",
+        "prediction",
+        "description",
+        "regression_prediction",
+    },
     {"distributions", "mixture_prediction", "partly_trained"},
     {"likelihood", "likelihoods", "prior", "covariance_prior"},
     {"problem"},

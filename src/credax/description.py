@@ -56,7 +56,7 @@ def describe(value: Any, where: str = "value", seen: tuple[int, ...] = ()) -> An
         return sorted((describe(v, where, seen) for v in value), key=json.dumps)
     if isinstance(value, list | tuple) and not hasattr(value, "_fields"):
         return [describe(v, f"{where}[{i}]", seen) for i, v in enumerate(value)]
-    if callable(value) and _importable(value):
+    if callable(value) and (_importable(value) or isinstance(value, type)):
         return _imported(value, where, seen)
     if isinstance(value, types.FunctionType | functools.partial | types.MethodType):
         return _function(value, where, seen)

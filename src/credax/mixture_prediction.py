@@ -9,7 +9,7 @@ from jaxtyping import Array, Float, Key
 
 from credax.distributions import Distribution, inverse
 from credax.errors import InputError
-from credax.prediction import Density, RegressionPrediction
+from credax.regression_prediction import Density, RegressionPrediction, squeeze
 
 VARIANCE_FLOOR = 1e-6
 # Central 90 % of a Gaussian are so many standard deviations wide.
@@ -35,12 +35,12 @@ class MixturePrediction(RegressionPrediction):
         return "mass" if self.each.whole else "continuous"
 
     @property
-    def means(self) -> Float[Array, "members batch targets"]:  # pyright: ignore[reportIncompatibleVariableOverride]
+    def means(self) -> Float[Array, "members batch targets"]:
         """The members' means."""
         return self.each.mean
 
     @property
-    def variances(self) -> Float[Array, "members batch targets"]:  # pyright: ignore[reportIncompatibleVariableOverride]
+    def variances(self) -> Float[Array, "members batch targets"]:
         """The members' variances."""
         return self.each.variance
 
@@ -64,12 +64,12 @@ class MixturePrediction(RegressionPrediction):
 
     def cdf(self, y: Float[Array, "batch ..."]) -> Float[Array, "batch ..."]:
         """Mean of the members' distribution functions, target by target."""
-        return _squeeze(jnp.mean(self.each.cdf(self._targets(y)), axis=0))
+        return squeeze(jnp.mean(self.each.cdf(self._targets(y)), axis=0))
 
     def quantile(self, level: float) -> Float[Array, "batch *targets"]:
         """Quantile of the mixture by bisection; of counts the smallest count that reaches it."""
         _check_level(level)
-        return _squeeze(_mixture_quantiles(self, jnp.asarray([level], self.means.dtype))[0])
+        return squeeze(_mixture_quantiles(self, jnp.asarray([level], self.means.dtype))[0])
 
     def quantiles(self, levels: Sequence[float]) -> Float[Array, "levels batch targets"]:
         """Quantiles at many levels, in one program; every target has its axis."""
@@ -80,7 +80,7 @@ class MixturePrediction(RegressionPrediction):
         which, inner = jax.random.split(key)
         members, batch, _ = self.means.shape
         pick = jax.random.randint(which, (n, batch), 0, members), jnp.arange(batch)
-        return _squeeze(jax.tree.map(lambda leaf: leaf[pick], self.each).sample(inner))
+        return squeeze(jax.tree.map(lambda leaf: leaf[pick], self.each).sample(inner))
 
 
 class QuantilePrediction(RegressionPrediction):
@@ -111,12 +111,12 @@ class QuantilePrediction(RegressionPrediction):
         return 1 - 2 * max(self.levels[0], 1 - self.levels[-1])
 
     @property
-    def means(self) -> Float[Array, "members batch targets"]:  # pyright: ignore[reportIncompatibleVariableOverride]
+    def means(self) -> Float[Array, "members batch targets"]:
         """The members' medians."""
         return self._at(0.5)
 
     @property
-    def variances(self) -> Float[Array, "members batch targets"]:  # pyright: ignore[reportIncompatibleVariableOverride]
+    def variances(self) -> Float[Array, "members batch targets"]:
         """Of Gaussians with the members' central 90 % intervals."""
         return jnp.square((self._at(0.95) - self._at(0.05)) / _WIDTH_90) + VARIANCE_FLOOR
 
@@ -139,12 +139,12 @@ class QuantilePrediction(RegressionPrediction):
         levels = jnp.asarray(self.levels, table.dtype)
         inside = jax.vmap(jax.vmap(lambda at, values: jnp.interp(at, values, levels)))(y, table)
         below = jnp.where(y < table[..., 0], levels[0] / 2, inside)
-        return _squeeze(jnp.where(y > table[..., -1], (1 + levels[-1]) / 2, below))
+        return squeeze(jnp.where(y > table[..., -1], (1 + levels[-1]) / 2, below))
 
     def quantile(self, level: float) -> Float[Array, "batch *targets"]:
         """Mean of the members' quantiles, between the outermost levels."""
         _check_level(level)
-        return _squeeze(jnp.mean(self._at(level), axis=0))
+        return squeeze(jnp.mean(self._at(level), axis=0))
 
     def sample(self, key: Key[Array, ""], n: int = 1) -> Float[Array, "n batch *targets"]:
         """Always an error: what lies beyond the outermost levels is not known."""
@@ -183,7 +183,3 @@ def _mixture_quantiles(prediction: MixturePrediction, levels: Array) -> Array:
 def _check_level(level: float) -> None:
     if not 0.0 < level < 1.0:
         raise InputError(f"level is {level}; a quantile level lies strictly between 0 and 1")
-
-
-def _squeeze(a: Array) -> Array:
-    return a[..., 0] if a.shape[-1] == 1 else a

@@ -7,6 +7,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 from jaxtyping import Array, Float, PyTree
 
 from credax.errors import InputError
@@ -62,14 +63,18 @@ class GaussianPrior(eqx.Module):
                 "give exactly one of them"
             )
         value: Any = self.precision if self.weight_decay is None else self.weight_decay
-        if isinstance(value, jax.core.Tracer):
+        if isinstance(value, Tracer):
             return
         if not np.all(np.isfinite(value) & (np.asarray(value) >= 0)):
             raise InputError(f"the prior's strength is {value}; give a number that is not negative")
 
     def traced(self) -> "GaussianPrior":
-        """The same prior with an array for its number, so that programs do not depend on it."""
-        return with_arrays(self)
+        """The same prior with an array for its number, so that programs do not depend on it.
+
+        The flat prior stays as it is: nothing is computed for it.
+        """
+        value = self.precision if self.weight_decay is None else self.weight_decay
+        return self if type(value) is float and value == 0 else with_arrays(self)
 
     def precision_for(self, num_data: int) -> Any:
         """Precision of each parameter for so many rows of data."""
@@ -89,10 +94,11 @@ class GaussianPrior(eqx.Module):
         constant = 0.5 * count * jnp.log(jnp.where(flat, 1.0, precision) / (2 * math.pi))
         return jnp.where(flat, 0.0, constant - 0.5 * precision * _sum_of_squares(params))
 
-    def penalty(self, params, *, num_data):
+    def penalty(self, params, *, num_data) -> Any:
         """``λ/2 |θ|²`` with ``λ = τ/N``."""
         if self.precision is None and not isinstance(self.weight_decay, int | float):
-            return 0.5 * self.weight_decay * _sum_of_squares(params)
+            strength: Any = self.weight_decay
+            return 0.5 * strength * _sum_of_squares(params)
         decay = self.precision_for(num_data) / num_data
         if isinstance(decay, int | float) and not decay:
             return jnp.zeros(())
@@ -111,7 +117,7 @@ class ScaleMixturePrior(eqx.Module):
         return with_arrays(self)
 
     def __check_init__(self):
-        if any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(self)):
+        if any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(self)):
             return
         if not (0 < self.weight < 1 and self.first > 0 and self.second > 0):
             raise InputError(

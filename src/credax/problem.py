@@ -214,13 +214,13 @@ class Problem(eqx.Module):
 
 def _one_member(frozen: Any) -> Any:
     """Variables of one network: as given, or of a population with one member."""
-    variables = frozen if isinstance(frozen, Variables) else getattr(frozen, "variables", None)
+    if isinstance(frozen, Variables):
+        return frozen
+    variables: Any = getattr(frozen, "variables", None)
     if not isinstance(variables, Variables):
         raise InputError(
             f"frozen is a {type(frozen).__name__}; give Variables, or a population of one member"
         )
-    if variables is frozen:
-        return variables
     if frozen.num_members != 1:
         raise InputError(
             f"frozen has {frozen.num_members} members; take one of them: population.take([0])"

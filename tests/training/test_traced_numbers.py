@@ -102,7 +102,8 @@ def test_log_likelihood_is_derived_by_the_noise(float64):
 
 
 def test_a_flat_prior_stays_flat_as_an_array():
-    prior = cx.GaussianPrior(weight_decay=0.0).traced()
+    assert cx.GaussianPrior(weight_decay=0.0).traced().weight_decay == 0.0
+    prior = cx.GaussianPrior(weight_decay=jnp.float32(0.0))
     params = {"w": jnp.ones(3)}
     assert float(prior.log_prob(params, num_data=5)) == 0
     assert float(prior.penalty(params, num_data=5)) == 0

@@ -62,6 +62,8 @@ class Waiting(Dynamics):
 class InfiniteWidth:
     """What both records share: the architecture, the time, the ridge, the members drawn."""
 
+    title: ClassVar[str]
+
     members: int = 20
     """Infinitely wide networks drawn for predictions."""
     depth: int | None = None

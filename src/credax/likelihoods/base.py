@@ -4,7 +4,7 @@ Targets and outputs are in standard units here (see `credax.standardise`); `Prob
 """
 
 import abc
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import equinox as eqx
 import jax
@@ -35,7 +35,10 @@ class Likelihood(eqx.Module):
                 return cx.MixturePrediction(MyDistribution(jnp.exp(outputs)))
     """
 
-    task: eqx.AbstractClassVar[Literal["classification", "regression"]]
+    if TYPE_CHECKING:
+        task: ClassVar[Literal["classification", "regression"]]
+    else:
+        task: eqx.AbstractClassVar[Literal["classification", "regression"]]
     raw_targets: ClassVar[bool] = False
     """Whether targets must stay as they are, such as counts, instead of being standardised."""
     no_posterior: ClassVar[str | None] = None

@@ -1,11 +1,12 @@
 """Likelihoods of counts, with the logarithm as link."""
 
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 from jaxtyping import Array, Float
 
 from credax.distributions import NegativeBinomialDistribution, PoissonDistribution
@@ -71,7 +72,7 @@ class NegativeBinomial(Likelihood):
 
     def __check_init__(self):
         check_level("dispersion", self.dispersion, self.initial)
-        known = not self.learns and not isinstance(self.dispersion, jax.core.Tracer)
+        known = not self.learns and not isinstance(self.dispersion, Tracer)
         if known and not np.all(np.asarray(self.dispersion) >= DISPERSION_FLOOR):
             raise InputError(
                 f"dispersion is {self.dispersion}; it is at least {DISPERSION_FLOOR}: below, use "
@@ -114,5 +115,6 @@ class NegativeBinomial(Likelihood):
             logs, raw = jnp.split(outputs, 2, axis=-1)
             dispersion = jax.nn.softplus(raw) + DISPERSION_FLOOR
         else:
-            logs, dispersion = outputs, jnp.full_like(outputs, self.dispersion)
+            given: Any = self.dispersion
+            logs, dispersion = outputs, jnp.full_like(outputs, given)
         return NegativeBinomialDistribution(jnp.exp(logs), dispersion)

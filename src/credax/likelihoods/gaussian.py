@@ -1,6 +1,6 @@
 """Regression with Gaussian noise: one level per target, or one per row."""
 
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import equinox as eqx
 import jax
@@ -81,7 +81,8 @@ class Gaussian(Likelihood):
         """``σ²`` of each output, in standard units."""
         if self.learns:
             return jax.nn.softplus(params["noise"]) + VARIANCE_FLOOR
-        return jnp.full(outputs.shape[-1:], self.noise**2, outputs.dtype)
+        noise: Any = self.noise
+        return jnp.full(outputs.shape[-1:], noise**2, outputs.dtype)
 
     def compared(self, outputs, *, raw):
         """The means; a learned noise level is no function."""
@@ -98,7 +99,8 @@ class Gaussian(Likelihood):
     def _moments(self, outputs):
         if self.learns:
             return split_variance(outputs)
-        return outputs, jnp.full_like(outputs, self.noise**2)
+        noise: Any = self.noise
+        return outputs, jnp.full_like(outputs, noise**2)
 
 
 class HeteroscedasticGaussian(Likelihood):

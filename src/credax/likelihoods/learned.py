@@ -6,6 +6,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 from jaxtyping import Array
 
 from credax.errors import InputError
@@ -50,7 +51,7 @@ def check_level(name: str, level: Level, initial: float) -> None:
     if isinstance(level, str):
         if level != "learned":
             raise InputError(f"{name} is {level!r}; give a positive number or 'learned'")
-    elif not isinstance(level, jax.core.Tracer) and not np.all(np.asarray(level) > 0):
+    elif not isinstance(level, Tracer) and not np.all(np.asarray(level) > 0):
         raise InputError(f"{name} is {level}; give a positive number or 'learned'")
     if not initial**2 > VARIANCE_FLOOR:
         raise InputError(f"initial is {initial}; give a positive standard deviation")

@@ -1,7 +1,7 @@
 """Regression with heavy tails: Student's t."""
 
 import math
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -86,5 +86,6 @@ class StudentT(Likelihood):
             loc, variance = split_variance(outputs)
             scale = jnp.sqrt(variance)
         else:
-            loc, scale = outputs, jnp.full_like(outputs, self.noise)
+            noise: Any = self.noise
+            loc, scale = outputs, jnp.full_like(outputs, noise)
         return StudentTDistribution(loc, scale, jnp.full_like(loc, self.degrees))

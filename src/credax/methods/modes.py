@@ -149,7 +149,8 @@ def averaging_settings(training: Training, start: float, ratio: float | None) ->
     if ratio is None or training.brings_schedule:
         return training
     if start == 0:
-        rate = training.learning_rate * ratio
+        base: Any = training.learning_rate
+        rate = base * ratio
         return training.replace(schedule="constant", learning_rate=rate)
     milestones = (0.5 * start, 0.9 * start)
     return training.replace(schedule="piecewise-linear", milestones=milestones, final_ratio=ratio)

@@ -6,7 +6,6 @@ No jax here: the command line reads its arguments before jax is imported.
 import dataclasses
 import math
 import numbers
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -16,8 +15,7 @@ Name = Literal["sgd", "nesterov", "adam", "adamw", "rmsprop", "lion", "muon"]
 OPTIMISERS = ("sgd", "nesterov", "adam", "adamw", "rmsprop", "lion", "muon")
 # The command line offers names and numbers; objects of optax are for Python.
 if TYPE_CHECKING:
-    Optimiser = Name | Any
-    Rate = float | Callable[[Any], Any]
+    Optimiser = Rate = Any
 else:
     Optimiser, Rate = Name, float
 SCHEDULES = (

@@ -32,7 +32,8 @@ from credax.reading.records import (
     record,
 )
 from credax.standardise import Standardise, check_units
-from credax.training.describe import compared
+from credax.training.config import Training
+from credax.training.describe import compared, describe_training
 
 SCHEMA = 1
 FILE = "zoo.json"
@@ -127,6 +128,10 @@ class Manifest:
         """All but the files, and what changes no number; older zoos say less of their rows."""
         content = dataclasses.asdict(dataclasses.replace(self, shards=()))
         origin = compared(content["origin"])
+        if isinstance(origin.get("training"), dict):
+            # A zoo written before a setting existed had what is now its default.
+            default = compared({"training": describe_training(Training())})["training"]
+            origin["training"] = {**default, **origin["training"]}
         rows = origin.get("rows")
         if isinstance(rows, dict):
             origin["rows"] = {name: rows.get(name) for name in DIGESTED}
