@@ -141,8 +141,15 @@ class Job:
 
 def load_task(task: Task) -> Dataset:
     """The rows of a task, in its splits."""
-    dataset = load(task.data, root=task.data_dir, split=task.split, download=task.download)
+    place: Any = {"root": task.data_dir, "split": task.split, "download": task.download}
+    dataset = load(task.data, **place, **_file_options(task))
     return dataset.subset(task.train_rows, task.test_rows).with_validation(task.validation)
+
+
+def _file_options(task: Task) -> dict[str, Any]:
+    """A likelihood by name says what the targets of a user's file are: counts are no classes."""
+    own = Path(task.data).suffix.lower() in (".csv", ".tsv", ".npz")
+    return {"task": BY_NAME[task.likelihood].task} if own and task.likelihood in BY_NAME else {}
 
 
 def parameters(problem: Problem, input_shape: tuple[int, ...], dtype: Any) -> int:

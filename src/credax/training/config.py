@@ -138,7 +138,7 @@ class Training:
         rate = self.learning_rate
         if callable(rate):
             return
-        if not isinstance(rate, numbers.Real) or not (rate > 0 and math.isfinite(rate)):
+        if not isinstance(rate, numbers.Real) or not 0 < float(rate) < math.inf:
             raise InputError(
                 f"learning_rate is {rate}; give a positive number, or a function of the step such "
                 "as an optax schedule"
