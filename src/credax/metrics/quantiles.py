@@ -283,15 +283,13 @@ def _bounds(view: Any, level: float) -> tuple[Any, Any]:
 def _coverage_of_intervals(
     prediction: RegressionPrediction, y: Any, levels: tuple[float, ...]
 ) -> Float[Array, " levels"]:
-    y = jnp.asarray(y).reshape(prediction.mean.shape)
-
-    def at(level):
-        if level > prediction.widest + 1e-9:
-            return jnp.asarray(jnp.nan)
-        low, high = prediction.interval(level)
-        return jnp.mean((low <= y) & (y <= high))
-
-    return jnp.stack([at(level) for level in levels])
+    y = jnp.asarray(y).reshape(prediction.means.shape[1:])
+    known = [level for level in levels if level <= prediction.widest + 1e-9]
+    # All ends at once: one program searches for them.
+    ends = [(1 + sign * level) / 2 for sign in (-1, 1) for level in known]
+    low, high = jnp.split(prediction.quantiles(ends), 2) if ends else (y[:0], y[:0])
+    found = iter(jnp.mean((low <= y) & (y <= high), axis=(1, 2)) if ends else ())
+    return jnp.stack([next(found) if level in known else jnp.asarray(jnp.nan) for level in levels])
 
 
 def _coverage_of(pit: Any, levels: tuple[float, ...]) -> Any:

@@ -10,6 +10,10 @@ from credax.errors import InputError
 from credax.prediction import ClassPrediction, Prediction, RegressionPrediction
 
 Task = Literal["classification", "regression"]
+_EXAMPLES = {
+    "classification": "ClassPrediction",
+    "regression": "GaussianPrediction or another prediction of numbers",
+}
 
 
 @dataclass(frozen=True)
@@ -144,7 +148,7 @@ class Comparison:
             if not isinstance(result.prediction, kind | None):
                 raise InputError(
                     f"result {result.method!r} holds a {type(result.prediction).__name__}; "
-                    f"{self.task} needs a {kind.__name__}"
+                    f"{self.task} needs a {_EXAMPLES[self.task]}"
                 )
 
     @property
