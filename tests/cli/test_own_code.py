@@ -117,6 +117,14 @@ def test_what_cannot_be_used_is_one_sentence(mine, capsys, flags, words):
     assert "\n" not in text.strip()
 
 
+def test_a_zoo_keeps_networks_by_name(mine, capsys):
+    code, text = said(
+        capsys, "zoo", "train", *DATA[:2], "--network", "mine.py:make", "--count", "2"
+    )
+    assert code == 2
+    assert "mine.py:make is code of your own" in text
+
+
 @pytest.mark.slow
 def test_around_a_run_on_the_command_line(mine, capsys, tmp_path):
     """Laplace of a run's network is that of the same population in Python; others are refused."""
