@@ -10,10 +10,19 @@ SOURCE = Path(__file__).parent.parent / "src" / "credax"
 # From the top of the house down. A room may import from its own floor and the floors above it.
 FLOORS = [
     {"errors", "precision", "lazy", "train_mode", "keys", "remembered", "locks"},
-    {"standardise", "reading", "files", "network", "prediction", "description"},
-    {"likelihood", "prior", "covariance_prior"},
+    {
+        "standardise",
+        "reading",
+        "files",
+        "network",
+        "prediction",
+        "description",
+        "regression_prediction",
+    },
+    {"distributions", "mixture_prediction", "partly_trained"},
+    {"likelihood", "likelihoods", "prior", "covariance_prior"},
     {"problem"},
-    {"posterior", "export", "batch_statistics", "gaussians", "gaussian_posterior"},
+    {"posterior", "batch_statistics", "gaussians", "gaussian_posterior", "adoption", "export"},
     {"networks", "adapters"},
     {"data"},
     {"groups", "structure"},

@@ -24,8 +24,10 @@ if TYPE_CHECKING:
     from credax import structure as structure
     from credax import training as training
     from credax import zoo as zoo
+    from credax.adoption import adopt as adopt
     from credax.data import Dataset as Dataset
     from credax.data import Split as Split
+    from credax.distributions import Distribution as Distribution
     from credax.errors import InputError as InputError
     from credax.export import export as export
     from credax.fitting import fit as fit
@@ -33,9 +35,19 @@ if TYPE_CHECKING:
     from credax.infinite.method import NNGP as NNGP
     from credax.infinite.method import NTK as NTK
     from credax.likelihood import Bernoulli as Bernoulli
+    from credax.likelihood import BetaNLL as BetaNLL
     from credax.likelihood import Categorical as Categorical
+    from credax.likelihood import EvidentialDirichlet as EvidentialDirichlet
+    from credax.likelihood import EvidentialNormal as EvidentialNormal
+    from credax.likelihood import Focal as Focal
     from credax.likelihood import Gaussian as Gaussian
     from credax.likelihood import HeteroscedasticGaussian as HeteroscedasticGaussian
+    from credax.likelihood import LabelSmoothing as LabelSmoothing
+    from credax.likelihood import Likelihood as Likelihood
+    from credax.likelihood import NegativeBinomial as NegativeBinomial
+    from credax.likelihood import Poisson as Poisson
+    from credax.likelihood import Quantile as Quantile
+    from credax.likelihood import StudentT as StudentT
     from credax.methods.dropout.mc_batch_norm import MCBatchNorm as MCBatchNorm
     from credax.methods.dropout.mc_dropout import MCDropout as MCDropout
     from credax.methods.ensembles.deep_ensemble import DeepEnsemble as DeepEnsemble
@@ -65,15 +77,19 @@ if TYPE_CHECKING:
     from credax.methods.variational.low_rank_vi import LowRankVI as LowRankVI
     from credax.methods.variational.mean_field_vi import MeanFieldVI as MeanFieldVI
     from credax.metrics import evaluate as evaluate
+    from credax.mixture_prediction import MixturePrediction as MixturePrediction
+    from credax.mixture_prediction import QuantilePrediction as QuantilePrediction
     from credax.network import FunctionNetwork as FunctionNetwork
     from credax.network import Network as Network
     from credax.network import Variables as Variables
+    from credax.partly_trained import freeze as freeze
     from credax.posterior import Population as Population
     from credax.posterior import Posterior as Posterior
     from credax.posterior import combine as combine
     from credax.prediction import ClassPrediction as ClassPrediction
     from credax.prediction import GaussianPrediction as GaussianPrediction
     from credax.prediction import Prediction as Prediction
+    from credax.prediction import RegressionPrediction as RegressionPrediction
     from credax.prior import GaussianPrior as GaussianPrior
     from credax.prior import ScaleMixturePrior as ScaleMixturePrior
     from credax.problem import Batch as Batch
@@ -82,6 +98,7 @@ if TYPE_CHECKING:
     from credax.runs import load as load
     from credax.runs import open_run as open_run
     from credax.standardise import Standardise as Standardise
+    from credax.structure.frozen_features import cache_features as cache_features
     from credax.training.config import Training as Training
     from credax.training.loop import MemberDiverged as MemberDiverged
 

@@ -56,7 +56,7 @@ def describe(value: Any, where: str = "value", seen: tuple[int, ...] = ()) -> An
         return sorted((describe(v, where, seen) for v in value), key=json.dumps)
     if isinstance(value, list | tuple) and not hasattr(value, "_fields"):
         return [describe(v, f"{where}[{i}]", seen) for i, v in enumerate(value)]
-    if callable(value) and _importable(value):
+    if callable(value) and (_importable(value) or isinstance(value, type)):
         return _imported(value, where, seen)
     if isinstance(value, types.FunctionType | functools.partial | types.MethodType):
         return _function(value, where, seen)
@@ -125,7 +125,8 @@ def _record(value: Any, where: str, seen: tuple[int, ...]) -> dict[str, Any]:
             raise InputError(
                 f"{where} is a {head['type']}, of which a run folder can keep no stable "
                 "description; give the object that holds it an attribute name (a text that changes "
-                "when it does), or fit without folder"
+                "when it does; for an optimiser credax.training.named_optimiser), or fit without "
+                "folder"
             )
         if not _is_library(kind.__module__):
             head["code"] = _class_code(kind, where, seen)

@@ -42,6 +42,15 @@ class Network(Protocol):
         ...
 
 
+@runtime_checkable
+class TakesTrained(Protocol):
+    """A network of another library that knows its variables in what that library trains."""
+
+    def adopted(self, trained: Any) -> Variables:
+        """The variables in a trained module, or in that library's own parameters."""
+        ...
+
+
 class FunctionNetwork(eqx.Module):
     """A plain pair of functions as a network.
 

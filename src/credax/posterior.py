@@ -136,7 +136,8 @@ class Population(eqx.Module):
             return self.predict_fn()(x)
         x = self.check(x)
         size = self.batch_size(batch_size, self.num_members)
-        function = lambda rows, _: _predict(self.problem, self.variables, rows)  # noqa: E731
+        problem = self.problem.traced()
+        function = lambda rows, _: _predict(problem, self.variables, rows)  # noqa: E731
         return concatenate(in_batches(function, x, size))
 
     def predict_fn(self) -> Callable[[Array], Prediction]:
@@ -151,7 +152,7 @@ class Population(eqx.Module):
         >>> jax.jit(function)(x).probs.shape
         (3, 2)
         """
-        return partial(_mixture, self.problem, self.variables)
+        return partial(_mixture, self.problem.traced(), self.variables)
 
     def sample(self, key: Key[Array, ""], n: int) -> Variables:
         """``n`` members drawn uniformly, without repeats while there are enough."""

@@ -9,10 +9,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
-from jax.scipy.special import logsumexp, ndtr, ndtri, xlogy
+from jax.scipy.special import digamma, logsumexp, ndtr, ndtri, xlogy
 from jaxtyping import Array, Float, Int, Key
 
 from credax.errors import InputError
+from credax.regression_prediction import Density as Density
+from credax.regression_prediction import RegressionPrediction as RegressionPrediction
+from credax.regression_prediction import squeeze
 
 _LOG_2PI = float(np.log(2 * np.pi))
 BISECTIONS = 60
@@ -27,7 +30,9 @@ class ClassPrediction(eqx.Module):
 
     ``probs`` is the mean of the members' probabilities (never of their logits).
     Uncertainty is entropy in nats: total ``H[mean p]`` = aleatoric ``mean H[p]`` + epistemic
-    (the mutual information between the label and the choice of member).
+    (the mutual information between the label and the choice of member). With ``strength`` every
+    member is a Dirichlet distribution over probabilities, ``Dirichlet(strength p)``: aleatoric is
+    then the mean entropy under it, and epistemic counts its width too.
 
     >>> p = ClassPrediction.from_probs(np.array([[[1.0, 0.0]], [[0.0, 1.0]]]))
     >>> float(p.total[0]), float(p.aleatoric[0])
@@ -35,6 +40,8 @@ class ClassPrediction(eqx.Module):
     """
 
     log_probs: Float[Array, "members batch classes"]
+    strength: Float[Array, "members batch 1"] | None = None
+    """Sum of a Dirichlet's parameters (`credax.EvidentialDirichlet`); None: members are certain."""
 
     @classmethod
     def from_probs(cls, probs) -> "ClassPrediction":
@@ -116,7 +123,10 @@ class ClassPrediction(eqx.Module):
     @property
     def aleatoric(self) -> Float[Array, " batch"]:
         """Mean entropy of the members: the part that more members or data would not remove."""
-        return jnp.minimum(jnp.mean(_entropy(self.members), axis=0), self.total)
+        if self.strength is None:
+            return jnp.minimum(jnp.mean(_entropy(self.members), axis=0), self.total)
+        each = dirichlet_entropy(self.members, self.strength)
+        return jnp.minimum(jnp.mean(each, axis=0), self.total)
 
     @property
     def epistemic(self) -> Float[Array, " batch"]:
@@ -152,64 +162,35 @@ class ClassPrediction(eqx.Module):
 
     def select(self, rows) -> "ClassPrediction":
         """The same prediction for some rows only."""
-        return ClassPrediction(self.log_probs[:, rows])
+        return jax.tree.map(lambda leaf: leaf[:, rows], self)
 
 
-class GaussianPrediction(eqx.Module):
+class GaussianPrediction(RegressionPrediction):
     """Mixture of Gaussians; ``means`` and ``variances`` are ``[members, batch, targets]``.
 
-    A single target has no trailing axis in what the properties return: ``mean`` is ``[batch]``.
-    Uncertainty is variance: total = aleatoric ``mean σ²`` + epistemic ``Var μ`` (law of total
-    variance). ``log_prob`` sums over targets and is the exact mixture density.
+    ``log_prob`` sums over targets and is the exact mixture density.
 
     >>> p = GaussianPrediction(np.array([[[1.0]], [[3.0]]]), np.array([[[0.5]], [[1.5]]]))
     >>> float(p.mean[0]), float(p.var[0]), round(float(-p.log_prob(np.array([2.0]))[0]), 6)
     (2.0, 2.0, 1.511964)
     """
 
-    means: Float[Array, "..."]
-    variances: Float[Array, "..."]
+    means: Float[Array, "..."]  # pyright: ignore[reportIncompatibleMethodOverride]
+    variances: Float[Array, "..."]  # pyright: ignore[reportIncompatibleMethodOverride]
     """Another shape is refused by `credax.metrics`, which says what is expected."""
 
     @property
-    def members(self) -> Float[Array, "members batch *targets"]:
-        """The members' own means."""
-        return _squeeze(self.means)
+    def density(self) -> Density:
+        """A density of real numbers."""
+        return "continuous"
 
-    @property
-    def num_members(self) -> int:
-        """How many members were mixed."""
-        return self.means.shape[0]
+    def in_units(self, shift: Array, scale: Array) -> "GaussianPrediction":
+        """The prediction of ``shift + scale y``."""
+        return GaussianPrediction(self.means * scale + shift, self.variances * jnp.square(scale))
 
-    @property
-    def mean(self) -> Float[Array, "batch *targets"]:
-        """Mean of the mixture."""
-        return _squeeze(jnp.mean(self.means, axis=0))
-
-    @property
-    def var(self) -> Float[Array, "batch *targets"]:
-        """Variance of the mixture, `aleatoric` + `epistemic`."""
-        return self.aleatoric + self.epistemic
-
-    @property
-    def std(self) -> Float[Array, "batch *targets"]:
-        """Square root of `var`."""
-        return jnp.sqrt(self.var)
-
-    @property
-    def total(self) -> Float[Array, "batch *targets"]:
-        """The same as `var`."""
-        return self.var
-
-    @property
-    def aleatoric(self) -> Float[Array, "batch *targets"]:
-        """Mean of the members' variances: the noise they see in the data."""
-        return _squeeze(jnp.mean(self.variances, axis=0))
-
-    @property
-    def epistemic(self) -> Float[Array, "batch *targets"]:
-        """Variance of the members' means: where they disagree."""
-        return _squeeze(jnp.var(self.means, axis=0))
+    def member_log_prob(self, y: Array) -> Float[Array, "..."]:
+        """Log-density of every target under every member."""
+        return _log_normal(y, self.means, self.variances)
 
     def log_prob(self, y: Float[Array, "batch ..."], *, moment_matched: bool = False):
         """Log-density of ``y``: of the mixture, or of one Gaussian with its mean and variance."""
@@ -217,25 +198,19 @@ class GaussianPrediction(eqx.Module):
         if moment_matched:
             mean, var = jnp.mean(self.means, 0), self._moment_variance()
             return jnp.sum(_log_normal(y, mean, var), axis=-1)
-        each = jnp.sum(_log_normal(y, self.means, self.variances), axis=-1)
+        each = jnp.sum(self.member_log_prob(y), axis=-1)
         return logsumexp(each, axis=0) - jnp.log(self.num_members)
 
     def cdf(self, y: Float[Array, "batch ..."]) -> Float[Array, "batch ..."]:
         """Distribution function of the mixture, target by target."""
         z = (self._targets(y) - self.means) / jnp.sqrt(self.variances)
-        return _squeeze(jnp.mean(ndtr(z), axis=0))
+        return squeeze(jnp.mean(ndtr(z), axis=0))
 
     def quantile(self, level: float) -> Float[Array, "batch *targets"]:
         """Quantile of the mixture by bisection, exact to rounding (levels in (0, 1))."""
         if not 0.0 < level < 1.0:
             raise InputError(f"level is {level}; a quantile level lies strictly between 0 and 1")
-        return _squeeze(_mixture_quantile(self.means, self.variances, level))
-
-    def interval(self, level: float = 0.9) -> "tuple[Array, Array]":
-        """Central interval: the quantiles at ``(1 - level)/2`` and ``(1 + level)/2``."""
-        if not 0.0 < level < 1.0:
-            raise InputError(f"level is {level}; an interval's level lies between 0 and 1")
-        return self.quantile((1 - level) / 2), self.quantile((1 + level) / 2)
+        return squeeze(_mixture_quantile(self.means, self.variances, level))
 
     def sample(self, key: Key[Array, ""], n: int = 1) -> Float[Array, "n batch *targets"]:
         """Targets drawn from the mixture; rows choose their member independently."""
@@ -244,42 +219,13 @@ class GaussianPrediction(eqx.Module):
         members, batch, targets = means.shape
         pick = jax.random.randint(which, (n, batch), 0, members), jnp.arange(batch)
         normal = jax.random.normal(noise, (n, batch, targets), means.dtype)
-        return _squeeze(means[pick] + jnp.sqrt(variances[pick]) * normal)
-
-    def summary(self) -> dict[str, Array]:
-        """What a server answers, as plain arrays; the interval is the central one of level 0.9."""
-        low, high = self.interval(0.9)
-        return {
-            "mean": self.mean,
-            "std": self.std,
-            "low_90": low,
-            "high_90": high,
-            "aleatoric": self.aleatoric,
-            "epistemic": self.epistemic,
-            "members": self.members,
-        }
-
-    def select(self, rows) -> "GaussianPrediction":
-        """The same prediction for some rows only."""
-        return GaussianPrediction(self.means[:, rows], self.variances[:, rows])
-
-    def _targets(self, y) -> Array:
-        y = jnp.asarray(y)
-        _, batch, targets = self.means.shape
-        if y.shape == (batch,) and targets == 1:
-            return y[:, None]
-        if y.shape != (batch, targets):
-            raise InputError(
-                f"y has shape {y.shape}; this prediction needs ({batch}, {targets})"
-                + (f" or ({batch},)" if targets == 1 else "")
-            )
-        return y
+        return squeeze(means[pick] + jnp.sqrt(variances[pick]) * normal)
 
     def _moment_variance(self) -> Array:
         return jnp.mean(self.variances, axis=0) + jnp.var(self.means, axis=0)
 
 
-Prediction = ClassPrediction | GaussianPrediction
+Prediction = ClassPrediction | RegressionPrediction
 
 
 def concatenate(predictions: "list[Any]") -> Any:
@@ -313,12 +259,13 @@ def _warn_of_numbers(prediction: Any) -> None:
         )
 
 
+def dirichlet_entropy(probs: Array, strength: Array) -> Array:
+    """``E H[p]`` under ``Dirichlet(S p̄)``: ``Σ p̄ (ψ(S + 1) - ψ(S p̄ + 1))``, in nats."""
+    return jnp.sum(probs * (digamma(strength + 1) - digamma(strength * probs + 1)), axis=-1)
+
+
 def _entropy(probs: Array) -> Array:
     return -jnp.sum(xlogy(probs, probs), axis=-1)
-
-
-def _squeeze(a: Array) -> Array:
-    return a[..., 0] if a.shape[-1] == 1 else a
 
 
 def _log_normal(y, mean, var):

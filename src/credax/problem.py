@@ -9,11 +9,12 @@ import numpy as np
 from jaxtyping import Array, Float, Key, PyTree
 
 from credax.errors import InputError
-from credax.likelihood import Gaussian, Likelihood
+from credax.likelihood import Likelihood
 from credax.network import Network, Variables, output_struct
+from credax.partly_trained import Filter, freeze
 from credax.precision import check_digits, check_range, check_scale
-from credax.prediction import GaussianPrediction, Prediction
-from credax.prior import GaussianPrior, Prior
+from credax.prediction import Prediction, RegressionPrediction
+from credax.prior import GaussianPrior, Prior, TracedPrior
 from credax.standardise import Standardise
 
 
@@ -30,6 +31,10 @@ class Problem(eqx.Module):
 
     The mean loss on a minibatch is ``Σ w (-log p(y|x,θ)) / Σ w - log p(θ) / N``, so its minimum
     over the whole data is the posterior's mode; ``N`` (``num_data``) is always an argument.
+
+    ``trainable`` names the parameters that are trained, by path, pattern or function (see
+    `credax.freeze`); all others keep the values they have in ``frozen``: `Variables`, or a
+    population of one member, such as `credax.adopt` gives.
 
     ``inputs`` and ``targets`` are the units of raw data. Users pass and receive raw units
     (`predict`, `log_joint`); methods see batches in standard units (`prepare`, `loss`).
@@ -50,6 +55,8 @@ class Problem(eqx.Module):
         weight_decay: float | None = None,
         inputs: Standardise | None = None,
         targets: Standardise | None = None,
+        trainable: Filter | None = None,
+        frozen: Any = None,
     ):
         if not isinstance(network, Network):
             raise InputError(
@@ -58,12 +65,25 @@ class Problem(eqx.Module):
             )
         if not isinstance(likelihood, Likelihood):
             raise InputError(
-                f"likelihood is {likelihood!r}; use Categorical(), Bernoulli(), Gaussian() or "
-                "HeteroscedasticGaussian()"
+                f"likelihood is {likelihood!r}; use Categorical(), Bernoulli(), Gaussian(), "
+                "HeteroscedasticGaussian() or another of credax.likelihood, or an object of a "
+                "class of your own that derives from credax.Likelihood"
             )
         if prior is not None and weight_decay is not None:
             raise InputError(
                 "prior and weight_decay are both given; weight decay is a prior: drop one"
+            )
+        if (trainable is None) != (frozen is None):
+            raise InputError(
+                "trainable and frozen go together: which parameters are trained, and the values "
+                "of all others (Variables, or a population such as credax.adopt gives)"
+            )
+        if trainable is not None:
+            network = freeze(network, _one_member(frozen), trainable)
+        if targets is not None and likelihood.raw_targets:
+            raise InputError(
+                f"targets is given and {type(likelihood).__name__} takes targets as they are; "
+                "leave targets out"
             )
         self.network = likelihood.adapt(network)
         self.likelihood = likelihood
@@ -72,13 +92,27 @@ class Problem(eqx.Module):
         self.targets = targets
 
     def with_units(self, inputs: Standardise | None, targets: Standardise | None) -> "Problem":
-        """The same problem in the data's units, unless it already has units of its own."""
+        """The same problem in the data's units, unless it already has units of its own.
+
+        A likelihood of counts takes targets as they are: units of targets are left out.
+        """
+        targets = None if self.likelihood.raw_targets else targets
         fill = lambda mine, theirs: theirs if mine is None else mine  # noqa: E731
         return eqx.tree_at(
             lambda p: (p.inputs, p.targets),
             self,
             (fill(self.inputs, inputs), fill(self.targets, targets)),
             is_leaf=lambda leaf: leaf is None,
+        )
+
+    def traced(self) -> "Problem":
+        """The same problem with arrays for the prior's strength and the noise level.
+
+        Compiled programs take arrays as arguments, so that a sweep over them compiles once.
+        """
+        prior: Any = self.prior.traced() if isinstance(self.prior, TracedPrior) else self.prior
+        return eqx.tree_at(
+            lambda p: (p.likelihood, p.prior), self, (self.likelihood.traced(), prior)
         )
 
     def with_stored_units(self, **units: dict[str, Any] | None) -> "Problem":
@@ -122,8 +156,7 @@ class Problem(eqx.Module):
 
     def weights(self, params: PyTree) -> PyTree:
         """The parameters that the prior covers: all but a learned noise level."""
-        learned = isinstance(self.likelihood, Gaussian) and self.likelihood.noise == "learned"
-        return params["network"] if learned else params
+        return self.likelihood.weights(params)
 
     def loss(
         self, variables: Variables, batch: Batch, *, num_data: int, key=None, train: bool = True
@@ -147,11 +180,11 @@ class Problem(eqx.Module):
     def predict(self, outputs: Float[Array, "members batch outputs"]) -> Prediction:
         """The prediction of a population's outputs, in raw units."""
         prediction = self.likelihood.predict(outputs)
-        if self.targets is None or not isinstance(prediction, GaussianPrediction):
+        if self.targets is None or not isinstance(prediction, RegressionPrediction):
             return prediction
-        scale = jnp.atleast_1d(self.targets.scale)
-        means = prediction.means * scale + jnp.atleast_1d(self.targets.mean)
-        return GaussianPrediction(means, prediction.variances * jnp.square(scale))
+        return prediction.in_units(
+            jnp.atleast_1d(self.targets.mean), jnp.atleast_1d(self.targets.scale)
+        )
 
     def check(self, x: np.ndarray, y: np.ndarray) -> None:
         """Raise an error if rows cannot be used: empty, NaN, labels out of range, bad shape."""
@@ -184,6 +217,24 @@ class Problem(eqx.Module):
             check_digits(np.asarray(y), "y")
         if self.targets is not None:
             check_scale(self.targets)
+
+
+def _one_member(frozen: Any) -> Any:
+    """Variables of one network: as given, or of a population with one member."""
+    if isinstance(frozen, Variables):
+        return frozen
+    variables: Any = getattr(frozen, "variables", None)
+    if not isinstance(variables, Variables):
+        raise InputError(
+            f"frozen is a {type(frozen).__name__}; give Variables, or a population of one member"
+        )
+    if frozen.num_members != 1:
+        raise InputError(
+            f"frozen has {frozen.num_members} members; take one of them: population.take([0])"
+        )
+    one = jax.tree.map(lambda leaf: leaf[0], variables)
+    learned = frozen.problem.likelihood
+    return Variables(learned.weights(one.params), one.state)
 
 
 def check_inputs(x: np.ndarray, name: str = "x", block: int = 4096) -> None:

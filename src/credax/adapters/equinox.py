@@ -82,6 +82,18 @@ class EquinoxNetwork:
         trained, carried = _arrays(_whole(self.make(key)))
         return jax.tree.map(jnp.asarray, Variables(nest(trained), nest(carried)))
 
+    def adopted(self, trained: Any) -> Variables:
+        """The variables of a module like ``make``'s, or of its pair with a state."""
+        if isinstance(trained, Variables):
+            return trained
+        if not (isinstance(trained, eqx.Module) or _is_pair(trained)):
+            raise InputError(
+                f"variables is {kind(trained)}; give the trained eqx.Module, or the pair (module, "
+                "state)"
+            )
+        arrays, carried = _arrays(_whole(trained))
+        return Variables(nest(arrays), nest(carried))
+
     def apply(self, variables, x, *, key=None, train=False) -> tuple[Array, PyTree]:
         """Outputs for a batch, one example at a time under ``jax.vmap``, and the new state."""
         whole = eqx.nn.inference_mode(self._filled(variables), not train)

@@ -1,6 +1,6 @@
 """Flax Linen modules as networks."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -80,6 +80,21 @@ class LinenNetwork:
         params = collections.pop("params", {})
         require_floating(params, "keep it in another collection by self.variable(...)")
         return Variables(params, collections)
+
+    def adopted(self, trained: Any) -> Variables:
+        """Linen's own dict of collections, or the ``params`` collection alone."""
+        core = _flax().core
+        if isinstance(trained, Variables):
+            return trained
+        if not isinstance(trained, Mapping):
+            raise InputError(
+                f"variables is {kind(trained)}; give the dict of collections, such as "
+                '{"params": ..., "batch_stats": ...}, or its params'
+            )
+        collections = dict(core.unfreeze(core.meta.unbox(trained)))
+        if "params" not in collections:
+            collections = {"params": collections}
+        return Variables(collections.pop("params"), collections)
 
     def apply(self, variables, x, *, key=None, train=False) -> tuple[Array, PyTree]:
         """Outputs for a batch, and the new state."""

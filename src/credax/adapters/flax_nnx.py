@@ -1,6 +1,6 @@
 """Flax NNX modules as networks."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -23,11 +23,13 @@ from credax.errors import InputError, MissingExtra
 from credax.network import Variables
 
 
-def from_nnx(make: Callable[[Any], Any]) -> "NnxNetwork":
+def from_nnx(make: Any, *, fixed: bool = False) -> "NnxNetwork":
     """A Flax NNX module as a network.
 
     - ``make``: a function ``make(rngs: nnx.Rngs) -> nnx.Module``; the module maps a batch,
       ``module(x)``.
+    - ``fixed``: accept a ready module as ``make``. ``init`` then returns that module's own
+      numbers, so every member of a population starts the same.
 
     ``nnx.Param`` variables are ``params``; every other variable (``BatchStat``, caches, your own
     types) is ``state``, both as dicts by attribute name: ``{"layers": {"0": {"kernel": ...}}}``.
@@ -48,11 +50,16 @@ def from_nnx(make: Callable[[Any], Any]) -> "NnxNetwork":
     (['bias', 'kernel'], (5, 3))
     """
     nnx = _nnx()
-    if isinstance(make, nnx.Module):
+    if isinstance(make, nnx.Module) and not fixed:
         raise InputError(
             f"make is a ready {type(make).__name__}, whose parameters cannot be drawn again for "
-            "each member; give a function make(rngs) that builds it"
+            "each member; give a function make(rngs) that builds it, or fixed=True to start every "
+            "member from these parameters"
         )
+    if fixed:
+        if not isinstance(make, nnx.Module):
+            raise InputError(f"make is {kind(make)}; give a ready module with fixed=True")
+        make = _Ready(*nnx.split(make))
     if not accepts(make, None):
         raise InputError(f"make is {kind(make)}; give a function make(rngs) -> nnx.Module")
     calls = []
@@ -76,6 +83,17 @@ def from_nnx(make: Callable[[Any], Any]) -> "NnxNetwork":
         trained=frozenset(_leaves(params)),
         streams=tuple(_leaves(streams).items()),
     )
+
+
+@dataclass(frozen=True, eq=False)
+class _Ready:
+    """Makes a ready module again, whatever the random streams."""
+
+    graph: Any
+    state: Any
+
+    def __call__(self, rngs: Any) -> Any:
+        return _nnx().merge(self.graph, self.state)
 
 
 class _Call(NamedTuple):
@@ -102,6 +120,30 @@ class NnxNetwork:
     def init(self, key, x) -> Variables:
         """Variables drawn by ``make(nnx.Rngs(key))``; the module decides the shapes, not ``x``."""
         leaves = _leaves(_nnx().state(_made(self.make, key)))
+        params = nest({name: leaves[name] for name in self.names if name in self.trained})
+        return Variables(params, self._carried(leaves))
+
+    def adopted(self, trained: Any) -> Variables:
+        """The variables of a module like ``make``'s, of its ``nnx.State``, or of a pure dict."""
+        nnx = _nnx()
+        if isinstance(trained, Variables):
+            return trained
+        state = nnx.state(trained) if isinstance(trained, nnx.Module) else trained
+        if not isinstance(state, nnx.State | Mapping):
+            raise InputError(
+                f"variables is {kind(trained)}; give the trained nnx.Module, its nnx.State, or a "
+                "dict of arrays by attribute name"
+            )
+        leaves, streams = _leaves(state), dict(self.streams)
+        missing = [n for n in self.names if n not in leaves and n not in streams]
+        unknown = [n for n in leaves if n not in self.names]
+        for names, text in ((missing, "lacks"), (unknown, "holds"))[:: 1 if missing else -1]:
+            if names:
+                raise InputError(
+                    f"variables {text} the array '{'/'.join(names[0])}'; the network was made "
+                    f"with {', '.join('/'.join(n) for n in self.names[:4])}, ...: give a module "
+                    "built by the same code"
+                )
         params = nest({name: leaves[name] for name in self.names if name in self.trained})
         return Variables(params, self._carried(leaves))
 

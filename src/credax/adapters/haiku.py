@@ -1,6 +1,6 @@
 """Haiku functions as networks."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -77,6 +77,18 @@ class HaikuNetwork:
         params, state = self.transformed.init(key, example(x), **keywords)
         require_floating(params, "keep it as state by hk.get_state(...)")
         return Variables(params, state)
+
+    def adopted(self, trained: Any) -> Variables:
+        """Haiku's params, or the pair (params, state)."""
+        if isinstance(trained, Variables):
+            return trained
+        pair = isinstance(trained, tuple) and len(trained) == 2
+        params, state = trained if pair else (trained, {})
+        if not isinstance(params, Mapping):
+            raise InputError(
+                f"variables is {kind(trained)}; give Haiku's params, or the pair (params, state)"
+            )
+        return Variables(_haiku().data_structures.to_mutable_dict(params), dict(state))
 
     def apply(self, variables, x, *, key=None, train=False) -> tuple[Array, PyTree]:
         """Outputs for a batch, and the new state."""

@@ -20,7 +20,7 @@ _TERMINAL |= {"mmd_tenths", "ns_tenths", "ns_balanced_tenths"}
 def run(arguments: list[str]) -> None:
     """Read the flags, train what is missing, print the table, write the page."""
     data = peek(arguments, "--data", Task.data)
-    default = Compare(task=recipe(data))
+    default = Compare(task=recipe(data, peek(arguments, "--network", Task.network)))
     config = read_arguments(Compare, arguments, "credax compare", default)
     if config.seeds < 1:
         raise InputError(f"seeds is {config.seeds}; give at least 1")
@@ -65,7 +65,7 @@ def compare(config: Compare) -> None:
         console.print(line, markup=False, highlight=False)
         progress = False if quiet else None
         posterior = own.train(fit, folder, progress)
-        runs.append(saved_run(folder))
+        runs.append(saved_run(folder, own.problem if own.code else None))
         results.append(result_of(runs[-1], rows, posterior, evaluator, progress))
     comparison = comparison_of(runs, rows.dataset, results)
     table = summarise(comparison)

@@ -8,7 +8,7 @@ import re
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import tyro
 from tyro.constructors import PrimitiveConstructorSpec
@@ -16,8 +16,6 @@ from tyro.constructors import PrimitiveConstructorSpec
 from credax.errors import InputError
 from credax.reading import check_name, check_settings
 from credax.training.config import Training
-
-Likelihood = Literal["auto", "categorical", "bernoulli", "gaussian", "heteroscedastic"]
 
 _COMMAS = PrimitiveConstructorSpec(
     nargs=1,
@@ -49,11 +47,15 @@ class Task:
     validation: float = 0.0
     """Share of the training rows held out for validation."""
     network: str = "auto"
-    """Network by name (credax list networks); auto chooses by the data."""
+    """Network by name (credax list networks), or FILE.py:NAME of your own function outputs ->
+    network; auto chooses by the data."""
     network_options: tuple[str, ...] = ()
     """Options of the network, such as 'hidden=(50,50)' zero_head=True."""
-    likelihood: Likelihood = "auto"
-    """How outputs become probabilities; auto is categorical or heteroscedastic."""
+    likelihood: str = "auto"
+    """How outputs become probabilities: categorical, bernoulli, label-smoothing, focal,
+    evidential-dirichlet; gaussian, heteroscedastic, student-t, poisson, negative-binomial,
+    quantile, beta-nll, evidential-normal; or FILE.py:NAME of your own; auto is categorical or
+    heteroscedastic."""
     weight_decay: float = 5e-4
     """Weight decay on the mean loss: a Gaussian prior of precision (training rows x decay)."""
     training: tyro.conf.OmitArgPrefixes[Training] = field(default_factory=Training)

@@ -65,7 +65,7 @@ def _calibrator(folder: Path, name: str | None) -> Any:
     from jax.errors import TracerArrayConversionError
 
     from credax.cli.evaluation import stored_calibrator
-    from credax.prediction import ClassPrediction, GaussianPrediction
+    from credax.prediction import ClassPrediction, RegressionPrediction
 
     fitted = stored_calibrator(folder, name)
     refusal = InputError(
@@ -78,7 +78,7 @@ def _calibrator(folder: Path, name: str | None) -> Any:
             after = fitted(prediction)
         except TracerArrayConversionError:
             raise refusal from None
-        if not isinstance(after, ClassPrediction | GaussianPrediction):
+        if not isinstance(after, ClassPrediction | RegressionPrediction):
             raise refusal
         return after
 

@@ -16,6 +16,7 @@ from credax.errors import InputError
 from credax.training.config import Training
 
 DEFAULT_ROOT = "runs"
+_HIDDEN = tyro.conf.Suppress[str | None]
 
 
 def run(arguments: list[str]) -> None:
@@ -29,7 +30,7 @@ def run(arguments: list[str]) -> None:
             f"fit needs a method before its flags; one of: {', '.join(methods.names())}"
         )
     given = read_flags(name, flags)
-    _fit(Fit(given.method, given.task, given.seed), given.output)
+    _fit(Fit(given.method, given.task, given.seed), given.output, given.around)
 
 
 def read_flags(name: str, flags: list[str]) -> Any:
@@ -37,7 +38,7 @@ def read_flags(name: str, flags: list[str]) -> Any:
     record = methods.get(name)
     task, training = _own_task(record)
     command = _command(record, task)
-    suited = recipe(peek(flags, "--data", Task.data))
+    suited = recipe(peek(flags, "--data", Task.data), peek(flags, "--network", Task.network))
     own = _as(task, suited, training=_as(training, suited.training))
     given = read_arguments(command, flags, f"credax fit {name}", command(task=own))
     plain = _as(Task, given.task, training=_as(Training, given.task.training))
@@ -82,12 +83,16 @@ def _as(record: Any, given: Any, **changes: Any) -> Any:
 def _command(record: type, task: type) -> Any:
     """The flags of ``fit`` for one method: its own fields beside the common ones."""
     flat = tyro.conf.OmitArgPrefixes
+    text = "Folder of a finished run of the same network and data to continue from or surround."
+    known = "around" in {f.name for f in dataclasses.fields(record)}
+    around = Annotated[str | None, tyro.conf.arg(help=text)] if known else _HIDDEN
     title, record = record.title, _for_help(record)
     command = dataclasses.make_dataclass(
         "Command",
         [
             ("method", flat[record], field(default_factory=record)),
             ("seed", Annotated[int, tyro.conf.arg(help="Seed of everything random.")], 0),
+            ("around", around, None),
             ("task", flat[task], field(default_factory=task)),
             ("output", flat[Output], field(default_factory=Output)),
         ],
@@ -107,10 +112,11 @@ def _for_help(record: type) -> Any:
 def folder_name(config: Fit, name: str) -> str:
     """``network_seed_data_method``, and a name of one's own."""
     parts = [config.task.network, str(config.seed), config.task.data, config.method.name, name]
-    return "_".join(Path(part).name.replace("/", "-") for part in parts if part)
+    names = [Path(part).name.replace("/", "-").replace(".py:", "-") for part in parts if part]
+    return "_".join(names)
 
 
-def _fit(config: Fit, output: Output) -> None:
+def _fit(config: Fit, output: Output, around: str | None = None) -> None:
     from rich.console import Console
 
     from credax.cli.job import Job
@@ -120,12 +126,18 @@ def _fit(config: Fit, output: Output) -> None:
 
     job = Job.of(config.task)
     config = dataclasses.replace(config, task=job.task)
+    if around is not None:
+        members = job.population(around)
+        config = dataclasses.replace(
+            config, method=dataclasses.replace(config.method, around=members)
+        )
     folder = Path(output.out or Path(DEFAULT_ROOT) / folder_name(config, output.name))
     if output.dry_run:
         print_plan(job, config, folder, output.json)
         return
     posterior = job.train(config, folder, False if output.quiet or output.json else None)
-    result = result_of(saved_run(folder), Rows(job.dataset, True), posterior)
+    saved = saved_run(folder, job.problem if job.code else None)
+    result = result_of(saved, Rows(job.dataset, True), posterior)
     if output.json:
         summary = {"run": str(folder), "metrics": result.metrics, "cost": result.cost}
         print(json.dumps(summary, indent=2))

@@ -3,7 +3,7 @@
 import ast
 import dataclasses
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -13,19 +13,31 @@ from credax import __version__, networks
 from credax.cli.command import COMMAND
 from credax.cli.config import EvaluationOptions, Fit, Task
 from credax.cli.evaluation import Evaluator
+from credax.cli.own_code import (
+    code_section,
+    is_own,
+    own_augmentation,
+    own_likelihood,
+    own_network,
+    read_own,
+    refuse_changed,
+)
 from credax.data import Dataset, load
-from credax.errors import InputError
-from credax.likelihood import Bernoulli, Categorical, Gaussian, HeteroscedasticGaussian
-from credax.network import count_params
-from credax.posterior import Posterior
+from credax.errors import InputError, unknown
+from credax.files import read_json
+from credax.likelihood import BY_NAME, Likelihood
+from credax.network import Network, count_params
+from credax.posterior import Population, Posterior
 from credax.problem import Problem
-from credax.training import fit
+from credax.runs import read_config
+from credax.training import Training, fit
+from credax.training.describe import describe_problem
 
-LIKELIHOODS = {
-    "categorical": Categorical,
-    "bernoulli": Bernoulli,
-    "gaussian": Gaussian,
-    "heteroscedastic": HeteroscedasticGaussian,
+_PARTS = {
+    "network": "network",
+    "likelihood": "likelihood",
+    "inputs": "standardisation of inputs",
+    "targets": "standardisation of targets",
 }
 
 
@@ -36,6 +48,10 @@ class Job:
     task: Task
     dataset: Dataset
     problem: Problem
+    training: Training
+    """The task's, with the functions that stand for augmentations of the user's own."""
+    code: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """Files of the user's own code by flag, with their digests."""
 
     @classmethod
     def of(cls, task: Task, dataset: Dataset | None = None) -> "Job":
@@ -44,7 +60,8 @@ class Job:
         task = dataclasses.replace(
             task, network=_network_name(task, dataset), likelihood=_likelihood_name(task, dataset)
         )
-        likelihood = LIKELIHOODS[task.likelihood]()
+        code: dict[str, dict[str, Any]] = {}
+        likelihood = _likelihood(task, code)
         if likelihood.task != dataset.task:
             raise InputError(
                 f"likelihood is {task.likelihood} and the data set {dataset.name} is for "
@@ -52,11 +69,9 @@ class Job:
             )
         classes = dataset.task == "classification"
         targets = dataset.num_classes if classes else dataset.num_targets
-        network = networks.build(
-            task.network, likelihood.num_outputs(targets), **network_options(task.network_options)
-        )
+        network = _network(task, likelihood.num_outputs(targets), code)
         problem = Problem(network, likelihood, weight_decay=task.weight_decay)
-        return cls(task, dataset, problem)
+        return cls(task, dataset, problem, _training(task, code), code)
 
     def with_task(self, task: Task) -> "Job":
         """Another task on the same data, which is not loaded again."""
@@ -80,32 +95,100 @@ class Job:
             "command": " ".join(COMMAND),
             "task": json.loads(json.dumps(dataclasses.asdict(self.task))),
             "seed": fit_config.seed,
+            **({"code": self.code} if self.code else {}),
         }
 
     def train(self, fit_config: Fit, folder: Path, progress: bool | None) -> Posterior:
         """Train, or resume, or read the finished run in the folder."""
+        self._refuse_changed(folder)
         return fit(
             self.problem,
             fit_config.method,
             self.dataset,
             key=fit_config.seed,
-            training=self.task.training,
+            training=self.training,
             folder=folder,
             config=self.config(fit_config),
             progress=progress,
         )
 
+    def population(self, run: str) -> Population:
+        """The members of a finished run of the same problem, to continue from or surround."""
+        from credax.cli.saved import saved_run
+
+        train = self.dataset.train
+        own = describe_problem(self.problem.with_units(train.inputs, train.targets))
+        for part, words in _PARTS.items():
+            if own[part] != read_config(Path(run))["problem"].get(part):
+                raise InputError(
+                    f"around is {run}, which has another {words} than this command; give the same "
+                    "--data, --network and --likelihood as there"
+                )
+        saved = saved_run(run, self.problem)
+        members = saved.posterior()
+        if not isinstance(members, Population):
+            raise InputError(
+                f"around is {run}, a run of {saved.config['method']['name']}, which keeps no plain "
+                "networks; give one of single or deep-ensemble"
+            )
+        return members
+
+    def _refuse_changed(self, folder: Path) -> None:
+        """Refuse to go on with a run whose code is another now."""
+        if not self.code or not (folder / "config.json").exists():
+            return
+        stored = code_section(read_json(folder / "config.json"), folder / "config.json")
+        for flag, entry in self.code.items():
+            if flag in stored:
+                refuse_changed(stored[flag], entry["digest"], entry["file"], folder)
+
 
 def load_task(task: Task) -> Dataset:
     """The rows of a task, in its splits."""
-    dataset = load(task.data, root=task.data_dir, split=task.split, download=task.download)
+    place: Any = {"root": task.data_dir, "split": task.split, "download": task.download}
+    dataset = load(task.data, **place, **_file_options(task))
     return dataset.subset(task.train_rows, task.test_rows).with_validation(task.validation)
+
+
+def _file_options(task: Task) -> dict[str, Any]:
+    """A likelihood by name says what the targets of a user's file are: counts are no classes."""
+    own = Path(task.data).suffix.lower() in (".csv", ".tsv", ".npz")
+    return {"task": BY_NAME[task.likelihood].task} if own and task.likelihood in BY_NAME else {}
 
 
 def parameters(problem: Problem, input_shape: tuple[int, ...], dtype: Any) -> int:
     """Learned numbers of one network of a problem."""
     example = jax.ShapeDtypeStruct((1, *input_shape), dtype)
     return count_params(jax.eval_shape(problem.init, jax.random.key(0), example))
+
+
+def _likelihood(task: Task, code: dict[str, dict[str, Any]]) -> Likelihood:
+    if is_own(task.likelihood):
+        own = read_own(task.likelihood, "likelihood")
+        code["likelihood"] = own.to_json()
+        return own_likelihood(own)
+    if task.likelihood not in BY_NAME:
+        raise unknown("likelihood", task.likelihood, BY_NAME)
+    return BY_NAME[task.likelihood]()
+
+
+def _network(task: Task, outputs: int, code: dict[str, dict[str, Any]]) -> Network:
+    options = network_options(task.network_options)
+    if not is_own(task.network):
+        return networks.build(task.network, outputs, **options)
+    own = read_own(task.network, "network")
+    code["network"] = {**own.to_json(), "outputs": outputs}
+    return own_network(own, outputs, options)
+
+
+def _training(task: Task, code: dict[str, dict[str, Any]]) -> Training:
+    found = []
+    for name in task.training.augment:
+        own = read_own(name, "augment") if is_own(name) else None
+        if own is not None:
+            code[f"augment {own.name}"] = own.to_json()
+        found.append(name if own is None else own_augmentation(own))
+    return task.training.replace(augment=tuple(found))
 
 
 def _network_name(task: Task, dataset: Dataset) -> str:

@@ -20,7 +20,7 @@ def plan(job: Job, config: Fit, folder: Path) -> dict[str, Any]:
     """The resolved configuration, parameter count and an estimate of the memory."""
     train = job.dataset.train
     problem = job.problem.with_units(train.inputs, train.targets)
-    training = settings_of(config.method, config.task.training, len(train))
+    training = settings_of(config.method, job.training, len(train))
     check_validation(config.method, training, job.dataset.validation)
     dynamics = config.method.dynamics(problem, train, training)
     program = build_program(problem, dynamics, training, train, jax.random.key(config.seed))

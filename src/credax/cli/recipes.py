@@ -27,12 +27,13 @@ RECIPES = {
 }
 
 
-def recipe(data: str) -> Task:
-    """The defaults for a data set."""
+def recipe(data: str, network: str = "auto") -> Task:
+    """The defaults for a data set; options are those of its own network, not of another."""
     found = next(task for pattern, task in RECIPES.items() if fnmatch(data, pattern))
+    own = network in ("auto", found.network)
     return Task(
         data=data,
         network=found.network,
-        network_options=found.network_options,
+        network_options=found.network_options if own else (),
         training=found.training,
     )

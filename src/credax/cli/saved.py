@@ -10,6 +10,8 @@ import numpy as np
 from credax.calibration.rows import known_rows
 from credax.cli.config import Task, task_from_json
 from credax.cli.job import Job, load_task
+from credax.cli.own_code import is_own
+from credax.cli.own_problem import problem_of_code
 from credax.data import Dataset, Split, load
 from credax.data.about import About
 from credax.data.rows import row_digests
@@ -32,9 +34,18 @@ class Rows(NamedTuple):
     """What a reader of the results must know about them."""
 
 
-def saved_run(path: str | Path, problem: str | None = None) -> SavedRun:
-    """A run by its folder; ``problem`` is ``FILE.py:NAME``, for networks only code can make."""
-    run = open_run(path, None if problem is None else read_problem(problem))
+def saved_run(path: str | Path, problem: str | Problem | None = None) -> SavedRun:
+    """A run by its folder; ``problem`` is the problem or ``FILE.py:NAME``, if only code makes it.
+
+    A run whose network or likelihood was named as ``FILE.py:NAME`` needs the file alone.
+    """
+    run = open_run(path)
+    if isinstance(problem, Problem):
+        return open_run(path, problem)
+    own = problem_of_code(run.config, run.folder.path, problem)
+    if own is None and problem is not None:
+        own = read_problem(problem)
+    run = run if own is None else open_run(path, own)
     return run if run.is_described else _upgraded(run)
 
 
@@ -215,7 +226,11 @@ def _upgraded(run: SavedRun) -> SavedRun:
     """A run of the first format, completed from its data, which must not have changed."""
     about, given = run.about, run.given
     if "task" in run.config:
-        job = Job.of(task_from_json(run.config, run.folder.path / "config.json"))
+        task = task_from_json(run.config, run.folder.path / "config.json")
+        if any(map(is_own, (task.network, task.likelihood, *task.training.augment))):
+            # The first format knew no code of the user's own, and a folder names none to run.
+            raise InputError(f"{run.folder.path} is not the configuration of a credax run")
+        job = Job.of(task)
         about.refuse_changed(job.dataset, run.folder.path, ("train", "validation"))
         train, about = job.dataset.train, About.of(job.dataset)
         given = (given or job.problem).with_units(train.inputs, train.targets)

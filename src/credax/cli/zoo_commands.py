@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from credax.cli.job import Job, network_options
+from credax.cli.own_code import is_own
 from credax.cli.zoo import (
     Analyse,
     Import,
@@ -41,6 +42,12 @@ def _bar(title: str, total: int | None, quiet: bool):
 
 def train(config: Train) -> None:
     """Train or resume or extend, then say what is there."""
+    own = [t for t in (config.task.network, config.task.likelihood) if is_own(t)]
+    if own:
+        raise InputError(
+            f"{own[0]} is code of your own, and a zoo keeps networks and likelihoods by name; "
+            "train a zoo of your own network in Python: credax.zoo.train_zoo"
+        )
     job = Job.of(config.task)
     folder = zoo_folder(config, job.task.network)
     classes = job.dataset.task == "classification"

@@ -12,7 +12,6 @@ import numpy as np
 from credax import networks
 from credax.experiments.bench import MEASURED, Bench, Trial
 from credax.files import read_json, write_json
-from credax.likelihood import Bernoulli
 from credax.network import Network
 from credax.reading import check_record
 from credax.reading.records import NUMBER
@@ -87,7 +86,7 @@ def _description(bench: Bench, trial: Trial) -> dict[str, Any]:
     outputs = scale.likelihood.num_outputs(scale.data.classes or 1)
     return {
         "network": {"name": named.name, "options": dict(named.options), "outputs": outputs},
-        "likelihood": "bernoulli" if isinstance(scale.likelihood, Bernoulli) else "categorical",
+        "likelihood": "bernoulli" if outputs == 1 else "categorical",
         "training": scale.training,
         "seed": trial.seed,
         "origin": {"experiment": bench.experiment.name, "data": bench.dataset.name},

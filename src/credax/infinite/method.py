@@ -62,6 +62,8 @@ class Waiting(Dynamics):
 class InfiniteWidth:
     """What both records share: the architecture, the time, the ridge, the members drawn."""
 
+    title: ClassVar[str]
+
     members: int = 20
     """Infinitely wide networks drawn for predictions."""
     depth: int | None = None
@@ -106,6 +108,12 @@ class InfiniteWidth:
 
     def dynamics(self, problem: Problem, data: Split, training: Training) -> Waiting:
         """Members that wait for the solve."""
+        if not problem.likelihood.has_squared_error:
+            raise InputError(
+                f"likelihood is {type(problem.likelihood).__name__}, which has no form as a "
+                f"squared error; {self.title} takes Categorical, Bernoulli, Gaussian and "
+                "HeteroscedasticGaussian"
+            )
         if len(data) > self.most_rows:
             raise InputError(
                 f"there are {len(data)} training rows and most_rows is {self.most_rows}; the solve "

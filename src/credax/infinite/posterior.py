@@ -8,14 +8,12 @@ from typing import Any
 import jax
 import numpy as np
 from jaxtyping import Array, Float, Key
-from scipy.special import logsumexp
 
 from credax.errors import DamagedFile, InputError
 from credax.export import export
 from credax.files import load_arrays, save_tree
 from credax.infinite.dynamics import EnsembleDynamics
 from credax.infinite.kernel import variances
-from credax.likelihood import VARIANCE_FLOOR, Bernoulli, Categorical, Gaussian
 from credax.network import Variables
 from credax.posterior import INDICES, check_rows, is_traced
 from credax.prediction import Prediction, concatenate
@@ -25,9 +23,6 @@ from credax.reading.records import OBJECT
 from credax.standardise import check_units
 
 ROWS = 512
-SCALES = np.geomspace(1.0, 200.0, 80)
-"""Factors from outputs to logits that are tried."""
-LEAST_NOISE = 1e-2
 
 
 @dataclasses.dataclass(frozen=True)
@@ -128,12 +123,7 @@ class InfinitePosterior:
     def _predict(self, x: np.ndarray) -> Prediction:
         mean, variance = self.moments(x)
         outputs = mean + np.sqrt(variance)[:, None] * self.noise[:, None].astype(np.float64)
-        likelihood = self.problem.likelihood
-        if isinstance(likelihood, Categorical | Bernoulli):
-            outputs = self.scale * outputs
-        elif not isinstance(likelihood, Gaussian) or likelihood.noise == "learned":
-            raw = np.log(np.expm1(self.scale**2 - VARIANCE_FLOOR))
-            outputs = np.concatenate([outputs, np.full_like(outputs, raw)], axis=-1)
+        outputs = self.problem.likelihood.from_regressed(outputs, self.scale)
         return self.problem.predict(jax.numpy.asarray(outputs.astype(np.float32)))
 
     def export(self, path: str | Path, **options: Any) -> Path:
@@ -190,10 +180,9 @@ def prepared(problem: Problem, x: np.ndarray) -> Float[np.ndarray, "rows feature
 
 def targets_of(problem: Problem, y: np.ndarray, outputs: int) -> Float[np.ndarray, "rows outputs"]:
     """What is regressed on: centred one-hot labels, ±1/2 for two classes, or standard targets."""
-    if isinstance(problem.likelihood, Categorical):
-        return np.eye(outputs)[np.asarray(y)] - 1 / outputs
-    if isinstance(problem.likelihood, Bernoulli):
-        return np.asarray(y, np.float64)[:, None] - 0.5
+    found = problem.likelihood.regressed(y, outputs)
+    if found is not None:
+        return found
     y = np.asarray(y, np.float64).reshape(len(y), -1)
     if problem.targets is None:
         return y
@@ -211,16 +200,4 @@ def leave_one_out(dynamics: EnsembleDynamics) -> Float[np.ndarray, "rows outputs
 
 def chosen_scale(problem: Problem, dynamics: EnsembleDynamics) -> float:
     """The factor from outputs to logits, or the noise, with the best leave-one-out score."""
-    found, likelihood = leave_one_out(dynamics), problem.likelihood
-    if isinstance(likelihood, Categorical):
-        label = np.argmax(dynamics.y, axis=1)
-        right = found[np.arange(len(found)), label]
-        loss = [np.mean(logsumexp(s * found, axis=1) - s * right) for s in SCALES]
-        return float(SCALES[np.argmin(loss)])
-    if isinstance(likelihood, Bernoulli):
-        margin = np.sign(dynamics.y[:, 0]) * found[:, 0]
-        loss = [np.mean(np.logaddexp(0, -s * margin)) for s in SCALES]
-        return float(SCALES[np.argmin(loss)])
-    if isinstance(likelihood, Gaussian) and likelihood.noise != "learned":
-        return float(likelihood.noise)
-    return float(max(np.sqrt(np.mean(np.square(dynamics.y - found))), LEAST_NOISE))
+    return problem.likelihood.best_scale(leave_one_out(dynamics), dynamics.y)

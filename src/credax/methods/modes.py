@@ -143,12 +143,14 @@ def averaging_settings(training: Training, start: float, ratio: float | None) ->
     """The rate of weight averaging: high, then a linear decrease, then constant.
 
     The base rate up to ``start / 2``, then down to ``ratio`` times it at ``0.9 start``, constant
-    after (timgaripov/swa); None leaves the schedule alone.
+    after (timgaripov/swa); None leaves the schedule alone, and so does an optimiser or a learning
+    rate that brings its own.
     """
-    if ratio is None:
+    if ratio is None or training.brings_schedule:
         return training
     if start == 0:
-        rate = training.learning_rate * ratio
+        base: Any = training.learning_rate
+        rate = base * ratio
         return training.replace(schedule="constant", learning_rate=rate)
     milestones = (0.5 * start, 0.9 * start)
     return training.replace(schedule="piecewise-linear", milestones=milestones, final_ratio=ratio)

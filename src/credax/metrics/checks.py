@@ -12,8 +12,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from credax.errors import InputError
-from credax.metrics.view import ClassView, GaussianView, Pair, weighted_view
-from credax.prediction import ClassPrediction, GaussianPrediction, Prediction
+from credax.metrics.view import ClassView, Pair, RegressionView, weighted_view
+from credax.prediction import ClassPrediction, Prediction, RegressionPrediction
 
 ROW_SUM_TOLERANCE = 1e-3
 
@@ -58,7 +58,7 @@ def check_shapes(prediction: Any, y: Any) -> None:
     if isinstance(prediction, ClassPrediction):
         _check_array(prediction)
         _check_labels(prediction, y)
-    elif isinstance(prediction, GaussianPrediction):
+    elif isinstance(prediction, RegressionPrediction):
         _check_array(prediction)
         _check_targets(prediction, y)
     else:
@@ -71,8 +71,8 @@ def facts_of(view: Any, weight: Any) -> Facts:
     start = Facts(jnp.sum(kept), jnp.min(weight, initial=jnp.inf))
     if isinstance(view, ClassView):
         return _class_facts(view, kept, start)
-    if isinstance(view, GaussianView):
-        return _gaussian_facts(view, kept, start)
+    if isinstance(view, RegressionView):
+        return _number_facts(view, kept, start)
     return _pair_facts(view, kept, start)
 
 
@@ -123,7 +123,7 @@ def _class_facts(view: ClassView, kept: Any, start: Facts) -> Facts:
     )
 
 
-def _gaussian_facts(view: GaussianView, kept: Any, start: Facts) -> Facts:
+def _number_facts(view: RegressionView, kept: Any, start: Facts) -> Facts:
     finite = jnp.isfinite(view.means) & jnp.isfinite(view.variances)
     broken = jnp.any(~finite & kept, axis=(1, 2))
     low = jnp.min(jnp.where(kept, view.variances, jnp.inf), axis=(1, 2))
@@ -201,7 +201,7 @@ def _check_labels(prediction: ClassPrediction, y: Any) -> None:
         )
 
 
-def _check_targets(prediction: GaussianPrediction, y: Any) -> None:
+def _check_targets(prediction: RegressionPrediction, y: Any) -> None:
     _, rows, targets = prediction.means.shape
     shapes = [(rows, targets), (rows,)] if targets == 1 else [(rows, targets)]
     if y is None:

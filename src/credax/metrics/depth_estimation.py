@@ -14,7 +14,7 @@ from credax.errors import InputError
 from credax.metrics.metric import POSITIVE, metric, metrics, row
 from credax.metrics.namespace import namespace
 from credax.metrics.streaming import Statistic, Streaming, Weighted, add_up
-from credax.metrics.view import GaussianView
+from credax.metrics.view import RegressionView
 
 Clip = tuple[float, float] | None
 _UNDEFINED = (
@@ -171,7 +171,7 @@ def _errors(error: Callable[[Any, Any], Any], clip: Clip) -> Statistic:
         raise InputError(f"clip is {clip}; give (low, high) with low above 0 and below high")
 
     def rows(view, weight):
-        predicted = view.mean if isinstance(view, GaussianView) else view.given
+        predicted = view.mean if isinstance(view, RegressionView) else view.given
         if clip is not None:
             predicted = jnp.clip(predicted, *clip)
         valid = view.y > 0

@@ -14,7 +14,7 @@ from credax.metrics.ranking import Scored, blocks_of
 from credax.metrics.registry import METRICS, chosen, names
 from credax.metrics.shift import Cell, corruption_errors, mean_corruption_error, shift_values
 from credax.metrics.streaming import Collection, State
-from credax.prediction import ClassPrediction, GaussianPrediction, Prediction
+from credax.prediction import ClassPrediction, Prediction, RegressionPrediction
 
 _ROWS = 2**16
 _ENTRIES = 2**23
@@ -110,18 +110,18 @@ def evaluate(
 
 
 def _check_kind(prediction: Any, name: str) -> None:
-    if not isinstance(prediction, ClassPrediction | GaussianPrediction):
+    if not isinstance(prediction, ClassPrediction | RegressionPrediction):
         raise InputError(
-            f"{name} is a {type(prediction).__name__}; give the ClassPrediction or "
-            "GaussianPrediction that posterior.predict returns"
+            f"{name} is a {type(prediction).__name__}; give the prediction of classes or numbers "
+            "that posterior.predict returns, such as a GaussianPrediction"
         )
 
 
 def _streamed(collection: Collection, prediction: Prediction, y: np.ndarray) -> State:
     """The state of all rows, read in chunks of one shape so that one program serves them."""
     leaf = jax.tree.leaves(prediction)[0]
-    members, rows, last = leaf.shape
-    size = min(_ROWS, max(1, _ENTRIES // (members * last)))
+    rows = leaf.shape[1]
+    size = min(_ROWS, max(1, _ENTRIES // (leaf.size // max(rows, 1))))
     if rows <= size:
         return collection.update(collection.init(), prediction, y)
     state = collection.init()

@@ -15,7 +15,7 @@ import jax
 
 from credax.errors import InputError
 from credax.metrics.streaming import Streaming
-from credax.prediction import ClassPrediction, Prediction
+from credax.prediction import ClassPrediction, GaussianPrediction, Prediction
 
 Task = Literal["classification", "regression", "detection", "sets", "depth", "shift"]
 Factory = Callable[..., Streaming]
@@ -52,6 +52,10 @@ class Metric:
     headline: bool = False
     members: int = 1
     classes: int = 2
+    needs: Literal["", "gaussian", "density", "continuous"] = ""
+    """What a prediction of numbers must have: Gaussians, any `log_prob`, a continuous one."""
+    interval: float = 0.0
+    """The level of the widest central interval that it asks a prediction for."""
 
     def __call__(self, prediction: Any, y: Any = None, *, mask: Any = None, weight: Any = None):
         """The metric's value, a scalar array."""
@@ -63,11 +67,27 @@ class Metric:
 
     def applies_to(self, prediction: Prediction) -> bool:
         """Whether the metric makes sense for this prediction."""
-        if self.task not in (None, task_of(prediction)) or prediction.num_members < self.members:
-            return False
-        if not isinstance(prediction, ClassPrediction):
-            return True
-        return prediction.log_probs.shape[-1] >= self.classes
+        return self.task in (None, task_of(prediction)) and self.missing(prediction) is None
+
+    def missing(self, prediction: Prediction) -> str | None:
+        """What the metric needs and this prediction does not have; None if it has everything."""
+        if prediction.num_members < self.members:
+            return f"at least {self.members} members, and the prediction has fewer"
+        if isinstance(prediction, ClassPrediction):
+            few = prediction.log_probs.shape[-1] < self.classes
+            return f"at least {self.classes} classes, and the prediction has fewer" if few else None
+        kind = type(prediction).__name__
+        if self.needs == "gaussian" and not isinstance(prediction, GaussianPrediction):
+            return f"a mixture of Gaussians, and the prediction is a {kind}"
+        if self.needs == "density" and prediction.density == "none":
+            return f"a density, and a {kind} has none"
+        if self.needs == "continuous" and prediction.density != "continuous":
+            return f"a continuous density, and the {kind} has none"
+        if self.interval > prediction.widest + 1e-9:
+            return f"a {self.interval:.0%} interval, and the {kind} is known up to " + (
+                f"{prediction.widest:.0%}"
+            )
+        return None
 
 
 def task_of(prediction: Prediction) -> Literal["classification", "regression"]:

@@ -12,8 +12,9 @@ from credax.metrics.metric import ENTRIES, POSITIVE, SHARE, metric, metrics, row
 from credax.metrics.namespace import namespace
 from credax.metrics.ranking import Blocks, Scored, Sketch, ranking, sketch_blocks
 from credax.metrics.streaming import Streaming, mean_of, sums_of
-from credax.metrics.view import GaussianView
-from credax.prediction import GaussianPrediction
+from credax.metrics.view import RegressionView
+from credax.prediction import GaussianPrediction as GaussianPrediction
+from credax.prediction import RegressionPrediction
 
 LEVELS = tuple(float(level) for level in np.arange(1, 20) / 20)
 PIT_CELLS = 1000
@@ -48,7 +49,7 @@ def pinball(*, level: float = 0.5) -> Streaming:
     _check_level(level)
 
     def loss(view):
-        quantile = view.quantile(level) if isinstance(view, GaussianView) else view.given
+        quantile = view.quantile(level) if isinstance(view, RegressionView) else view.given
         above = view.y - quantile
         return jnp.maximum(level * above, (level - 1) * above)
 
@@ -66,6 +67,7 @@ def pinball(*, level: float = 0.5) -> Streaming:
             options={"level": level},
             target=level,
             headline=level == 0.9,
+            interval=level,
         )
         for level in (0.9, 0.5, 0.95)
     )
@@ -83,7 +85,7 @@ def coverage(*, level: float = 0.9) -> Streaming:
     _check_level(level)
 
     def inside(view):
-        if isinstance(view, GaussianView):
+        if isinstance(view, RegressionView) and view.prediction.density == "continuous":
             return jnp.abs(2 * view.pit - 1) <= level
         lower, upper = _bounds(view, level)
         return (lower <= view.y) & (view.y <= upper)
@@ -92,7 +94,7 @@ def coverage(*, level: float = 0.9) -> Streaming:
 
 
 def coverage_curve(
-    prediction: GaussianPrediction,
+    prediction: RegressionPrediction,
     y: Float[Array, "batch *targets"],
     *,
     levels: tuple[float, ...] = LEVELS,
@@ -100,10 +102,13 @@ def coverage_curve(
     """`coverage` at many levels: the calibration of the quantiles.
 
     With ``F`` the mixture's distribution function, ``y`` is between the quantiles ``(1 ± level)/2``
-    exactly when ``|2 F(y) - 1| <= level``, so no quantile is searched for.
+    exactly when ``|2 F(y) - 1| <= level``, so no quantile is searched for. Of whole numbers and of
+    quantiles the ends of the interval count as inside; NaN at levels that are not known.
     """
     for level in levels:
         _check_level(level)
+    if prediction.density != "continuous":
+        return _coverage_of_intervals(prediction, y, levels)
     return _coverage_of(prediction.cdf(y), levels)
 
 
@@ -168,6 +173,7 @@ def interval_score(*, level: float = 0.9) -> Streaming:
             "gap between the coverage of intervals and their level",
             name="quantile_calibration_error" + ("" if norm == "l1" else f"_{norm}"),
             options={"norm": norm},
+            needs="continuous",
         )
         for norm, label, words in (
             ("l1", "", "mean"),
@@ -218,7 +224,7 @@ def quantile_calibration_error_of(
 
 
 def pit(
-    prediction: GaussianPrediction, y: Float[Array, "batch *targets"]
+    prediction: RegressionPrediction, y: Float[Array, "batch *targets"]
 ) -> Float[Array, "batch *targets"]:
     """Probability integral transform, the mixture's distribution function at the targets.
 
@@ -238,6 +244,7 @@ def pit(
     "how far the targets' quantiles are from being uniform",
     unit="share",
     range=SHARE,
+    needs="continuous",
 )
 def pit_distance(*, sketch: bool = False) -> Streaming:
     """Kolmogorov-Smirnov distance between the distribution of the `pit` and the uniform one.
@@ -266,11 +273,23 @@ def _check_norm(norm: str) -> None:
 
 
 def _bounds(view: Any, level: float) -> tuple[Any, Any]:
-    if isinstance(view, GaussianView):
+    if isinstance(view, RegressionView):
         return view.quantile((1 - level) / 2), view.quantile((1 + level) / 2)
     if not isinstance(view.given, tuple | list) or len(view.given) != 2:
         raise InputError("the intervals are not a pair (lower, upper) of arrays")
     return tuple(view.given)
+
+
+def _coverage_of_intervals(
+    prediction: RegressionPrediction, y: Any, levels: tuple[float, ...]
+) -> Float[Array, " levels"]:
+    y = jnp.asarray(y).reshape(prediction.means.shape[1:])
+    known = [level for level in levels if level <= prediction.widest + 1e-9]
+    # All ends at once: one program searches for them.
+    ends = [(1 + sign * level) / 2 for sign in (-1, 1) for level in known]
+    low, high = jnp.split(prediction.quantiles(ends), 2) if ends else (y[:0], y[:0])
+    found = iter(jnp.mean((low <= y) & (y <= high), axis=(1, 2)) if ends else ())
+    return jnp.stack([next(found) if level in known else jnp.asarray(jnp.nan) for level in levels])
 
 
 def _coverage_of(pit: Any, levels: tuple[float, ...]) -> Any:
@@ -294,7 +313,7 @@ class PitHistogram(NamedTuple):
 
 
 def pit_histogram(
-    prediction: GaussianPrediction, y: Float[Array, "batch *targets"], *, cells: int = 20
+    prediction: RegressionPrediction, y: Float[Array, "batch *targets"], *, cells: int = 20
 ) -> PitHistogram:
     """Histogram of the `pit`: flat if calibrated, U-shaped if too narrow.
 

@@ -138,6 +138,6 @@ def _check_fit(metric: Metric | None, name: str, prediction: Prediction) -> None
     if metric is None or metric.task not in (None, task):
         fitting = ", ".join(names(task))
         raise InputError(f"metric {name!r} is not for {task}; choose from {fitting}")
-    if not metric.applies_to(prediction):
-        least = f"{metric.members} members" if metric.members > 1 else f"{metric.classes} classes"
-        raise InputError(f"metric {name!r} needs at least {least}, and the prediction has fewer")
+    missing = metric.missing(prediction)
+    if missing is not None:
+        raise InputError(f"metric {name!r} needs {missing}")

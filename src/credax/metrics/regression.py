@@ -9,7 +9,7 @@ import numpy as np
 from credax.metrics.metric import ENTRIES, POSITIVE, REAL, metric
 from credax.metrics.namespace import namespace, ratio
 from credax.metrics.streaming import Statistic, Streaming, mean_of, root_mean_of
-from credax.metrics.view import GaussianView
+from credax.metrics.view import RegressionView
 from credax.prediction import GaussianPrediction as GaussianPrediction
 
 _metric = partial(metric, task="regression", unit="unit of y", range=POSITIVE)
@@ -92,12 +92,12 @@ def r2() -> Streaming:
     return Streaming(Statistic(rows, total, merge=_merged), _explained, undefined=sentence)
 
 
-def squared_error(view: GaussianView) -> Any:
+def squared_error(view: RegressionView) -> Any:
     """``(y - μ)²`` of every row and target."""
     return jnp.square(view.error)
 
 
-def absolute_error(view: GaussianView) -> Any:
+def absolute_error(view: RegressionView) -> Any:
     """``|y - μ|`` of every row and target."""
     return jnp.abs(view.error)
 

@@ -112,6 +112,7 @@ def mean_iou() -> Streaming:
     unit="nats",
     range=REAL,
     headline=True,
+    needs="density",
 )
 def nll() -> Streaming:
     """Negative log-likelihood of the mixture, ``-mean log (1/M) Σ_m p_m(y)``, in nats per row.
@@ -131,9 +132,7 @@ def nll() -> Streaming:
         if isinstance(view, ClassView):
             return Weighted(_class_nll(view), weight)
         kept = weight > 0
-        each = -0.5 * (
-            jnp.log(2 * jnp.pi * view.variances) + jnp.square(view.y - view.means) / view.variances
-        )
+        each = view.log_densities
         joint = jnp.sum(jnp.where(kept, each, 0), axis=-1)
         mixture = jax.scipy.special.logsumexp(joint, axis=0) - jnp.log(view.means.shape[0])
         return Weighted(-mixture, jnp.max(weight, axis=-1))

@@ -10,7 +10,12 @@ from jax.scipy.special import logsumexp, ndtr, xlogy
 from jaxtyping import Array, Bool, Float, Int, Integer
 
 from credax.errors import InputError
-from credax.prediction import ClassPrediction, GaussianPrediction
+from credax.prediction import (
+    ClassPrediction,
+    GaussianPrediction,
+    RegressionPrediction,
+    dirichlet_entropy,
+)
 
 _SMALL = 2**16
 
@@ -130,7 +135,11 @@ class ClassView:
     @cached_property
     def expected_entropy(self) -> Float[Array, " batch"]:
         """Mean entropy of the members, nats; rounding may not lift it above the mixture's."""
-        return jnp.minimum(self._members.expected_entropy, self.entropy)
+        strength = self.prediction.strength
+        if strength is None:
+            return jnp.minimum(self._members.expected_entropy, self.entropy)
+        each = dirichlet_entropy(jnp.exp(self.log_probs), jnp.asarray(strength))
+        return jnp.minimum(jnp.mean(each, axis=0), self.entropy)
 
     @property
     def information(self) -> Float[Array, " batch"]:
@@ -156,10 +165,10 @@ class ClassView:
 
 
 @dataclass
-class GaussianView:
-    """A mixture of Gaussians and its targets, all ``[batch, targets]``."""
+class RegressionView:
+    """A prediction of numbers and its targets, all ``[batch, targets]``."""
 
-    prediction: GaussianPrediction
+    prediction: RegressionPrediction
     targets: Any
 
     @cached_property
@@ -188,13 +197,15 @@ class GaussianView:
 
     @cached_property
     def aleatoric(self) -> Float[Array, "batch targets"]:
-        """Mean of the members' variances."""
-        return jnp.mean(self.variances, axis=0)
+        """Mean of the members' variances, without the doubt of their own."""
+        own = self.prediction.own_epistemic
+        return jnp.mean(self.variances if own is None else self.variances - own, axis=0)
 
     @cached_property
     def epistemic(self) -> Float[Array, "batch targets"]:
-        """Variance of the members' means."""
-        return jnp.var(self.means, axis=0)
+        """Variance of the members' means, and the doubt of their own."""
+        own, between = self.prediction.own_epistemic, jnp.var(self.means, axis=0)
+        return between if own is None else between + jnp.mean(own, axis=0)
 
     @property
     def variance(self) -> Float[Array, "batch targets"]:
@@ -206,9 +217,25 @@ class GaussianView:
         """Target minus mean."""
         return self.y - self.mean
 
+    @property
+    def is_gaussian(self) -> bool:
+        """Whether it is a mixture of Gaussians, of which more is known in closed form."""
+        return isinstance(self.prediction, GaussianPrediction)
+
+    @cached_property
+    def log_densities(self) -> Float[Array, "members batch targets"]:
+        """Log-density of every target under every member."""
+        if not self.is_gaussian:
+            return self.prediction.member_log_prob(self.y)
+        return -0.5 * (
+            jnp.log(2 * jnp.pi * self.variances) + jnp.square(self.y - self.means) / self.variances
+        )
+
     @cached_property
     def pit(self) -> Float[Array, "batch targets"]:
         """The mixture's distribution function at the target."""
+        if not self.is_gaussian:
+            return self.prediction.cdf(self.y).reshape(self.y.shape)
         return jnp.mean(ndtr((self.y - self.means) / jnp.sqrt(self.variances)), axis=0)
 
     @cached_property
@@ -227,8 +254,8 @@ def view_of(prediction: Any, y: Any) -> Any:
     """The view of a prediction and its truth; anything else than a `Prediction` is a `Pair`."""
     if isinstance(prediction, ClassPrediction):
         return ClassView(prediction, y)
-    if isinstance(prediction, GaussianPrediction):
-        return GaussianView(prediction, y)
+    if isinstance(prediction, RegressionPrediction):
+        return RegressionView(prediction, y)
     return Pair(jax.tree.map(jnp.asarray, prediction), jnp.asarray(y))
 
 
@@ -270,6 +297,6 @@ def weighted_view(prediction: Any, y: Any, mask: Any, weight: Any) -> tuple[Any,
 def _entries(prediction: Any, y: Any) -> tuple[tuple[int, ...], Any]:
     if isinstance(prediction, ClassPrediction):
         return prediction.log_probs.shape[1:2], prediction.log_probs.dtype
-    if isinstance(prediction, GaussianPrediction):
+    if isinstance(prediction, RegressionPrediction):
         return prediction.means.shape[1:], prediction.means.dtype
     return jnp.shape(y), jnp.result_type(float)

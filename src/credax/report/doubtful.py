@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from credax.prediction import ClassPrediction, GaussianPrediction
+from credax.prediction import ClassPrediction, RegressionPrediction
 from credax.report.markup import Markup, element
 from credax.report.numbers import compact, fixed, percent, short
 from credax.report.parts import plain_table, section
@@ -121,7 +121,7 @@ def _classes(comparison: Comparison, result: Result):
 
 def _numbers(comparison: Comparison, result: Result):
     prediction = result.prediction
-    assert isinstance(prediction, GaussianPrediction)
+    assert isinstance(prediction, RegressionPrediction)
     assert result.y is not None
     y = np.asarray(result.y, float).reshape(len(result.y), -1)
     found = (prediction.mean, prediction.std, *prediction.interval(INTERVAL))

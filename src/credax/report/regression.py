@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from credax import metrics
-from credax.prediction import GaussianPrediction
+from credax.prediction import RegressionPrediction
 from credax.report.markup import Markup
 from credax.report.numbers import fixed, short
 from credax.report.parts import (
@@ -50,9 +50,9 @@ def chosen_rows(result: Result, rows: np.ndarray) -> Rows:
 
 
 @jax.jit
-def _first_target_of(prediction: GaussianPrediction, rows):
+def _first_target_of(prediction: RegressionPrediction, rows):
     some = prediction.select(rows)
-    one = GaussianPrediction(some.means[..., :1], some.variances[..., :1])
+    one = jax.tree.map(lambda leaf: leaf[:, :, :1], some)
     return one.mean, *one.interval(INTERVAL), jnp.sqrt(one.epistemic)
 
 
@@ -142,7 +142,7 @@ def mean_coverage(results: list[Result]) -> np.ndarray:
 
 
 @jax.jit
-def _moments(prediction: GaussianPrediction):
+def _moments(prediction: RegressionPrediction):
     return prediction.mean, prediction.var
 
 
@@ -263,11 +263,11 @@ def _function_drawing(frame: Frame, method: str, x: np.ndarray, c: Rows) -> Mark
     )
 
 
-def _pairs(results: list[Result]) -> list[tuple[GaussianPrediction, np.ndarray]]:
+def _pairs(results: list[Result]) -> list[tuple[RegressionPrediction, np.ndarray]]:
     return [
         (r.prediction, np.asarray(r.y, float).reshape(len(r.y), -1))
         for r in results
-        if isinstance(r.prediction, GaussianPrediction) and r.y is not None
+        if isinstance(r.prediction, RegressionPrediction) and r.y is not None
     ]
 
 

@@ -7,11 +7,15 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from credax.errors import InputError
-from credax.prediction import ClassPrediction, GaussianPrediction, Prediction
+from credax.prediction import ClassPrediction, Prediction, RegressionPrediction
 
 Task = Literal["classification", "regression"]
 LONGEST_TITLE = 120
 """Characters of a title that lists methods; more are only counted."""
+_EXAMPLES = {
+    "classification": "ClassPrediction",
+    "regression": "GaussianPrediction or another prediction of numbers",
+}
 
 
 @dataclass(frozen=True)
@@ -135,7 +139,7 @@ class Comparison:
             raise InputError(f"task is {self.task!r}; give 'classification' or 'regression'")
         if not self.results:
             raise InputError("results is empty; a comparison needs at least one result")
-        kind = ClassPrediction if self.task == "classification" else GaussianPrediction
+        kind = ClassPrediction if self.task == "classification" else RegressionPrediction
         seen = set()
         for result in self.results:
             if (result.method, result.seed) in seen:
@@ -147,7 +151,7 @@ class Comparison:
             if not isinstance(result.prediction, kind | None):
                 raise InputError(
                     f"result {result.method!r} holds a {type(result.prediction).__name__}; "
-                    f"{self.task} needs a {kind.__name__}"
+                    f"{self.task} needs a {_EXAMPLES[self.task]}"
                 )
 
     @property

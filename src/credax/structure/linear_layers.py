@@ -163,7 +163,7 @@ class _Evaluation:
         """One operation, with the marks of its results."""
         name, params = equation.primitive.name, equation.params
         if not any(mark is not None for mark in marks):
-            results = _bind(equation, values)
+            results = bind(equation, values)
             return results, [None] * len(results)
         inner = next((params[n] for n in _INNER if n in params), None)
         if name in _CALLS and inner is not None and _arguments(inner) == len(values):
@@ -174,7 +174,7 @@ class _Evaluation:
             found = product(equation, values, kernels[0])
             if found is not None:
                 return self.product(equation, values, marks[kernels[0]], found)
-        results = _bind(equation, values)
+        results = bind(equation, values)
         if name in ("add", "add_any") and len(marks) == 2:
             return results, [self.added(values, marks)]
         if name in ("mul", "div"):
@@ -195,7 +195,7 @@ class _Evaluation:
     def product(self, equation, values, mark: ParameterView, found) -> tuple[list, list]:
         """A kernel's product: record the inputs, add the perturbation to the outputs."""
         rows, order, axes, inputs, outputs = found
-        (result,) = _bind(equation, values)
+        (result,) = bind(equation, values)
         path, view = mark.path, mark.view
         matrix = lambda p: order(view(p)).reshape(inputs, outputs)  # noqa: E731
         self.uses[path] += 1
@@ -242,7 +242,8 @@ class _Evaluation:
         return None
 
 
-def _bind(equation, values) -> list:
+def bind(equation, values) -> list:
+    """The results of an operation of a trace for some values."""
     found = equation.primitive.get_bind_params(equation.params)
     functions, params = found if isinstance(found, tuple) else ((), found)  # up to jax 0.9: both
     results = equation.primitive.bind(*functions, *values, **params)

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from credax.training.members import Shard as Shard
     from credax.training.members import Unroll as Unroll
     from credax.training.members import Vmap as Vmap
+    from credax.training.named import named_optimiser as named_optimiser
     from credax.training.observer import Observer as Observer
     from credax.training.run import RunFolder as RunFolder
 

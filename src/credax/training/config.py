@@ -5,12 +5,19 @@ No jax here: the command line reads its arguments before jax is imported.
 
 import dataclasses
 import math
+import numbers
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from credax.errors import InputError, unknown
 
-OPTIMISERS = ("sgd", "adam", "rmsprop")
+Name = Literal["sgd", "nesterov", "adam", "adamw", "rmsprop", "lion", "muon"]
+OPTIMISERS = ("sgd", "nesterov", "adam", "adamw", "rmsprop", "lion", "muon")
+# The command line offers names and numbers; objects of optax are for Python.
+if TYPE_CHECKING:
+    Optimiser = Rate = Any
+else:
+    Optimiser, Rate = Name, float
 SCHEDULES = (
     "constant",
     "cosine",
@@ -25,19 +32,30 @@ SCHEDULES = (
 class Training:
     """How to train: steps, optimiser, schedule, augmentation, members on the device, files.
 
+    In Python ``optimiser`` is also any ``optax.GradientTransformation``, which brings its own
+    schedule, or a function from a learning rate (a schedule) to one, which takes the schedule
+    chosen here; ``learning_rate`` is also any optax schedule, a function of the step.
+
     Hashable, so that fits with equal settings share one compiled program.
+
+    >>> import optax
+    >>> Training(optimiser=optax.adamw(1e-3)).brings_schedule
+    True
     """
 
     epochs: int = 20
     """Passes over the training rows."""
     batch_size: int = 128
     """Rows per step; the default is at most the number of training rows."""
-    optimiser: Literal["sgd", "adam", "rmsprop"] = "sgd"
-    """Stochastic gradient descent with Nesterov momentum, Adam, or RMSProp (decay .9, eps 1e-6)."""
-    learning_rate: float = 0.1
+    optimiser: Optimiser = "sgd"
+    """Stochastic gradient descent with momentum (sgd, nesterov), Adam, AdamW, RMSProp (decay .9,
+    eps 1e-6), Lion or Muon."""
+    learning_rate: Rate = 0.1
     """Base rate, which the schedule multiplies."""
     momentum: float = 0.9
-    """Momentum of sgd."""
+    """Momentum of sgd and nesterov."""
+    decoupled_decay: float = 1e-4
+    """Weight decay of adamw, lion and muon, outside the loss and beside the prior."""
     nesterov: bool = True
     """Look ahead along the momentum (sgd)."""
     clip_norm: float | None = None
@@ -61,7 +79,7 @@ class Training:
     last_batch: Literal["drop", "pad"] = "drop"
     """Rows that do not fill a batch: left out this epoch, or a batch padded with weight zero."""
     augment: tuple[str, ...] = ()
-    """Random changes of images: flip, crop; in Python also functions of key, x and y."""
+    """Random changes of images: flip, crop; functions of key, x and y: FILE.py:NAME."""
     shared_augment: bool = False
     """One draw of the augmentation for all members instead of one each."""
     strategy: Literal["auto", "vmap", "map", "unroll", "shard"] = "auto"
@@ -83,16 +101,14 @@ class Training:
         for name in ("epochs", "batch_size", "cycles", "members_at_once"):
             if getattr(self, name) < 1:
                 raise InputError(f"{name} is {getattr(self, name)}; it must be at least 1")
-        if not (self.learning_rate > 0 and math.isfinite(self.learning_rate)):
-            raise InputError(f"learning_rate is {self.learning_rate}; give a positive number")
+        self._check_rate()
+        self._check_optimiser()
         if not 0 <= self.momentum < 1:
             raise InputError(f"momentum is {self.momentum}; it lies in [0, 1)")
         if self.clip_norm is not None and not self.clip_norm > 0:
             raise InputError(
                 f"clip_norm is {self.clip_norm}; give a positive number or leave it out"
             )
-        if self.optimiser not in OPTIMISERS:
-            raise unknown("optimiser", self.optimiser, OPTIMISERS)
         if self.schedule not in SCHEDULES:
             raise unknown("schedule", self.schedule, SCHEDULES)
         if not 0 <= self.milestones[0] < self.milestones[1] <= 1:
@@ -113,6 +129,47 @@ class Training:
             if value is not None and value < 1:
                 raise InputError(f"{name} is {value}; it must be at least 1, or left out")
 
+    @property
+    def brings_schedule(self) -> bool:
+        """Whether the optimiser or the learning rate is an object with a schedule of its own."""
+        return callable(self.learning_rate) or is_transformation(self.optimiser)
+
+    def _check_rate(self) -> None:
+        rate = self.learning_rate
+        if callable(rate):
+            return
+        if not isinstance(rate, numbers.Real) or not 0 < float(rate) < math.inf:
+            raise InputError(
+                f"learning_rate is {rate}; give a positive number, or a function of the step such "
+                "as an optax schedule"
+            )
+
+    def _check_optimiser(self) -> None:
+        if isinstance(self.optimiser, str):
+            if self.optimiser not in OPTIMISERS:
+                raise unknown("optimiser", self.optimiser, OPTIMISERS)
+        elif not is_transformation(self.optimiser) and not callable(self.optimiser):
+            raise InputError(
+                f"optimiser is a {type(self.optimiser).__name__}; give one of "
+                f"{', '.join(OPTIMISERS)}, an optax.GradientTransformation, or a function "
+                "learning_rate -> transformation"
+            )
+        if not (math.isfinite(self.decoupled_decay) and self.decoupled_decay >= 0):
+            raise InputError(f"decoupled_decay is {self.decoupled_decay}; it is not negative")
+        own = "optimiser" if is_transformation(self.optimiser) else "learning_rate"
+        names = ["schedule", "warmup_epochs"] if self.brings_schedule else []
+        if own == "optimiser" and names:
+            names += ["learning_rate", "clip_norm"]
+        default = Training.__dataclass_fields__
+        for name in names:
+            given = getattr(self, name)
+            if given != default[name].default and (name, given) != ("schedule", "constant"):
+                raise InputError(
+                    f"{own} is an object with a schedule of its own and {name} is {given!r}, which "
+                    "it would not see; leave it out (or let the object do it), or give a function "
+                    "learning_rate -> optimiser or a number"
+                )
+
     def for_rows(self, num_data: int) -> "Training":
         """These settings with a default batch no larger than the data; a chosen one stays."""
         chosen = self.batch_size != Training.batch_size
@@ -131,3 +188,9 @@ class Training:
     def replace(self, **changes) -> "Training":
         """The same settings with some changed."""
         return dataclasses.replace(self, **changes)
+
+
+def is_transformation(optimiser: Any) -> bool:
+    """Whether it is what optax calls a gradient transformation: a pair of functions."""
+    parts = (getattr(optimiser, name, None) for name in ("init", "update"))
+    return not isinstance(optimiser, str | type) and all(map(callable, parts))

@@ -39,7 +39,7 @@ from credax.training.program import (
 from credax.training.progress import Reporter, reporter_for
 from credax.training.records import entries, finite_members
 from credax.training.run import RunFolder
-from credax.training.schedule import learning_rate_at
+from credax.training.schedule import rate_of
 from credax.training.stored import FILE as ROWS_FILE
 from credax.training.stored import keep_rows
 from credax.training.supply import DeviceSupply, StreamSupply, narrow
@@ -96,8 +96,10 @@ def fit(
     check_validation(method, training, held_out)
     own = as_key(key)
     training.steps_per_epoch(len(train))
-    dynamics = method.dynamics(problem, train, training)
-    program = build_program(problem, dynamics, training, train, own, mesh)
+    # Numbers of prior and noise are arguments of the compiled program, not constants in it.
+    traced = problem.traced()
+    dynamics = method.dynamics(traced, train, training)
+    program = build_program(traced, dynamics, training, train, own, mesh)
     run = None
     if folder is not None:
         about = _about(data, train, held_out, problem)
@@ -111,7 +113,7 @@ def fit(
         if run is not None and run.writes and not (run.path / ROWS_FILE).exists():
             keep_rows(run.path, train, data.test if isinstance(data, Dataset) else None)
         reporter = reporter_for(progress)
-        return _Loop(program, method, train, held_out, run, reporter, observer).run()
+        return _Loop(program, problem, method, train, held_out, run, reporter, observer).run()
     finally:
         if run is not None:
             run.close()
@@ -132,8 +134,9 @@ def _about(data: Any, train: Split, held_out: Split | None, problem: Problem) ->
 class _Loop:
     """One training: the host's part, between chunks of the compiled program."""
 
-    def __init__(self, program, method, data, validation, run, reporter, observer=None):
+    def __init__(self, program, problem, method, data, validation, run, reporter, observer=None):
         self.program: Program = program
+        self.problem: Problem = problem
         self.method = method
         self.data: Split = data
         self.folder: RunFolder | None = run
@@ -175,7 +178,7 @@ class _Loop:
     def _read(self) -> Posterior:
         """The finished run; one that was killed before its last line gets it now."""
         assert self.folder is not None
-        posterior = self.method.load(self.folder.members, self.program.problem)
+        posterior = self.method.load(self.folder.members, self.problem)
         if self.folder.ending is None:
             self.diverged = self.folder.diverged()
             found = self.folder.progress() or {}
@@ -288,7 +291,7 @@ class _Loop:
         if not alive.any():
             raise InputError(
                 f"all {len(alive)} members have a non-finite loss; lower the learning rate "
-                f"(learning_rate is {self.program.training.learning_rate}) or set clip_norm"
+                f"({_rate_text(self.program.training)}) or clip gradients (clip_norm)"
             )
 
     def _record(self, carry: Carry, steps: int) -> Carry:
@@ -298,8 +301,9 @@ class _Loop:
         for name, total in totals.items():
             each = np.asarray(total, np.float64) / steps
             line |= entries(name, each, alive)
-        rate = learning_rate_at(self.program.training, self.program.num_data)
-        line["learning_rate"] = float(rate(jnp.float32(self.step - 1)))
+        rate = rate_of(self.program.training, self.program.num_data)
+        known = rate is not None
+        line["learning_rate"] = float(rate(jnp.float32(self.step - 1))) if known else None
         line["seconds"] = round(self.seconds, 3)
         if self.validation.rows is not None:
             members = on_host(current_members(self.program, carry.states))
@@ -344,7 +348,7 @@ class _Loop:
         if self.validation.slots == 1:  # of several, those never filled are not finite
             self._drop_diverged(alive)
         posterior = self.method.posterior(
-            program.problem, program.dynamics, on_host(carry.states), variables, alive, self.data
+            self.problem, program.dynamics, on_host(carry.states), variables, alive, self.data
         )
         posterior = tuned_posterior(self.method, posterior, self.held_out)
         took = time.monotonic() - began
@@ -377,3 +381,9 @@ def _next_length(length: int, seconds: float) -> int:
     if seconds < CHUNK_SECONDS / 2:
         return length * 4
     return max(1, length // 2) if seconds > 2 * CHUNK_SECONDS else length
+
+
+def _rate_text(training: Training) -> str:
+    if training.brings_schedule:
+        return "it is that of your optimiser or schedule"
+    return f"learning_rate is {training.learning_rate}"

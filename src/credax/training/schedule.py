@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import optax
 
 from credax.errors import InputError
-from credax.training.config import Training
+from credax.training.config import Training, is_transformation
 
 Factor = Callable[[Any], Any]
 
@@ -112,7 +112,12 @@ def cycle_start(training: Training, num_data: int) -> int:
 
 
 def learning_rate_at(training: Training, num_data: int) -> Factor:
-    """The learning rate at each step: base rate x named factor x linear warm-up from zero."""
+    """The learning rate at each step: base rate x named factor x linear warm-up from zero.
+
+    A learning rate that is a function of the step is taken as it is.
+    """
+    if callable(training.learning_rate):
+        return training.learning_rate
     per_epoch = training.steps_per_epoch(num_data)
     total = training.epochs * per_epoch
     warmup = training.warmup_epochs * per_epoch
@@ -136,21 +141,69 @@ def learning_rate_at(training: Training, num_data: int) -> Factor:
         ),
     }[training.schedule]()
     rise = lambda step: jnp.minimum(1.0, (step + 1) / warmup) if warmup else 1.0  # noqa: E731
-    return lambda step: training.learning_rate * factor(step) * rise(step)
+    base: Any = training.learning_rate
+    return lambda step: base * factor(step) * rise(step)
 
 
 def optimiser_for(training: Training, num_data: int) -> optax.GradientTransformation:
-    """The optimiser over all steps; weight decay is the problem's prior, not part of it."""
-    if training.optimiser == "adam":
-        descent = optax.scale_by_adam()
-    elif training.optimiser == "rmsprop":
-        descent = optax.scale_by_rms(decay=0.9, eps=1e-6, eps_in_sqrt=False)
-    elif training.momentum:
-        descent = optax.trace(training.momentum, training.nesterov)
-    else:
-        descent = optax.identity()
+    """The optimiser over all steps; the problem's prior is part of the loss, not of it."""
+    chosen = training.optimiser
+    if is_transformation(chosen):
+        return _without_extra_arguments(chosen)
+    rate = learning_rate_at(training, num_data)
     clip = optax.identity()
     if training.clip_norm is not None:
         clip = optax.clip_by_global_norm(training.clip_norm)
-    rate = optax.scale_by_learning_rate(learning_rate_at(training, num_data))
-    return optax.chain(clip, descent, rate)
+    if callable(chosen):
+        made = chosen(rate)
+        if not is_transformation(made):
+            raise InputError(
+                f"optimiser is a function that returned a {type(made).__name__}; it must return an "
+                "optax.GradientTransformation for a learning rate"
+            )
+        return optax.chain(clip, _without_extra_arguments(made))
+    if chosen == "muon":
+        decay = training.decoupled_decay
+        return optax.chain(clip, optax.contrib.muon(rate, weight_decay=decay))
+    scaled = optax.scale_by_learning_rate(rate)
+    if chosen in ("adamw", "lion"):
+        decay = optax.add_decayed_weights(training.decoupled_decay)
+        return optax.chain(clip, _direction(training), decay, scaled)
+    return optax.chain(clip, _direction(training), scaled)
+
+
+def _direction(training: Training) -> optax.GradientTransformation:
+    """What a named optimiser does to the gradient, before the learning rate."""
+    if training.optimiser in ("adam", "adamw"):
+        return optax.scale_by_adam()
+    if training.optimiser == "lion":
+        return optax.scale_by_lion()
+    if training.optimiser == "rmsprop":
+        return optax.scale_by_rms(decay=0.9, eps=1e-6, eps_in_sqrt=False)
+    if not training.momentum:
+        return optax.identity()
+    ahead = training.nesterov or training.optimiser == "nesterov"
+    return optax.trace(training.momentum, ahead)
+
+
+def _without_extra_arguments(chosen: Any) -> optax.GradientTransformation:
+    """The same optimiser; one that asks for the loss as well is refused in a sentence."""
+
+    def update(updates, state, params=None):
+        try:
+            return chosen.update(updates, state, params)
+        except TypeError as error:
+            if "required" not in str(error) and "missing" not in str(error):
+                raise
+            raise InputError(
+                "optimiser asks for more than gradients and parameters, such as the loss (line "
+                "searches, Polyak steps, plateaus), which the loop does not hand on; use another"
+            ) from error
+
+    return optax.GradientTransformation(chosen.init, update)
+
+
+def rate_of(training: Training, num_data: int) -> Factor | None:
+    """The learning rate at each step; None where only the optimiser knows it."""
+    known = not is_transformation(training.optimiser)
+    return learning_rate_at(training, num_data) if known else None

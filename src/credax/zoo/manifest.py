@@ -15,7 +15,7 @@ from credax import networks
 from credax.data.about import DIGESTED
 from credax.errors import DamagedFile, InputError, unknown
 from credax.files import read_json, tree_names, write_json
-from credax.likelihood import Bernoulli, Categorical, Gaussian, HeteroscedasticGaussian
+from credax.likelihood import BY_NAME
 from credax.network import Network
 from credax.problem import Problem
 from credax.reading import check_name, check_record, damage, open_regular, read_json_lines, tensors
@@ -33,7 +33,8 @@ from credax.reading.records import (
     record,
 )
 from credax.standardise import Standardise, check_units
-from credax.training.describe import compared
+from credax.training.config import Training
+from credax.training.describe import compared, describe_training
 
 SCHEMA = 1
 FILE = "zoo.json"
@@ -42,12 +43,7 @@ UNREADABLE = "unreadable"
 """Status of a member whose record is damaged or lost."""
 MOST_RECORDS = 2**24
 LARGEST_HALF = 65504.0
-LIKELIHOODS: dict[str, Any] = {
-    "categorical": Categorical,
-    "bernoulli": Bernoulli,
-    "gaussian": Gaussian,
-    "heteroscedastic": HeteroscedasticGaussian,
-}
+LIKELIHOODS: dict[str, Any] = BY_NAME
 Storage = Literal["float32", "float16"]
 _NETWORK = {"name": TEXT, "options": OBJECT, "outputs": COUNT}
 _SHARD = {"file": TEXT, "members": COUNT, "sha256": TEXT}
@@ -136,6 +132,10 @@ class Manifest:
         """All but the files, and what changes no number; older zoos say less of their rows."""
         content = dataclasses.asdict(dataclasses.replace(self, shards=()))
         origin = compared(content["origin"])
+        if isinstance(origin.get("training"), dict):
+            # A zoo written before a setting existed had what is now its default.
+            default = compared({"training": describe_training(Training())})["training"]
+            origin["training"] = {**default, **origin["training"]}
         rows = origin.get("rows")
         if isinstance(rows, dict):
             origin["rows"] = {name: rows.get(name) for name in DIGESTED}

@@ -63,12 +63,12 @@ def jacobian(
 def _roots(problem, variables, subset, part: Part) -> Float[Array, "rows columns params"]:
     """``Sᵀ J`` of each row of a block, zero for those that fill it up."""
 
-    def one(row, weight):
+    def one(row, y, weight):
         outputs, derivatives = jacobian(problem, variables, subset, row)
-        root = curvature_root(problem, variables, outputs)
+        root = curvature_root(problem, variables, outputs, y)
         return weight.astype(root.dtype) * (root.T @ derivatives)
 
-    return jax.vmap(one)(problem.prepare_inputs(part.x), jnp.asarray(part.weight))
+    return jax.vmap(one)(*problem.prepare(part.x, part.y, jnp.asarray(part.weight)))
 
 
 @eqx.filter_jit
@@ -105,7 +105,8 @@ def _product(problem, variables, subset: Subset, part: Part, vector: Any) -> Arr
 
     start = subset.take(weights)
     value, tangent = jax.jvp(outputs, (start,), (vector.astype(start.dtype),))
-    root = jax.vmap(lambda o: curvature_root(problem, variables, o))(value)
+    y = problem.prepare(part.x, part.y).y
+    root = jax.vmap(lambda o, y: curvature_root(problem, variables, o, y))(value, y)
     weighted = jnp.einsum("rok,rpk,rp->ro", root, root, tangent)
     weighted = weighted * jnp.asarray(part.weight)[:, None].astype(weighted.dtype)
     return jax.vjp(outputs, start)[1](weighted)[0]
@@ -165,11 +166,12 @@ def opened(
 def _factors(
     problem, variables, layers: dict[str, LinearLayer], joint: bool, part: Part
 ) -> list[Array]:
-    def one(row):
-        root = lambda outputs: curvature_root(problem, variables, outputs)  # noqa: E731
+    def one(row, y):
+        root = lambda outputs: curvature_root(problem, variables, outputs, y)  # noqa: E731
         return opened(problem, variables, layers, joint, row, root)
 
-    rows = jax.vmap(one)(problem.prepare_inputs(part.x))
+    batch = problem.prepare(part.x, part.y)
+    rows = jax.vmap(one)(batch.x, batch.y)
     found = []
     for path in layers:
         a, g = rows.inputs[path], rows.gradients[path]

@@ -19,7 +19,7 @@ from credax.methods.laplace.curvature import (
 )
 from credax.methods.laplace.evidence import tune
 from credax.methods.laplace.lanczos import leading_eigenpairs
-from credax.methods.laplace.likelihood import has_one_noise, without_prior
+from credax.methods.laplace.likelihood import without_prior
 from credax.methods.laplace.plan import Plan
 from credax.methods.laplace.posterior import LaplaceGaussian
 from credax.methods.laplace.subset import Subset, named, smallest
@@ -92,7 +92,7 @@ def gaussian_around(
     blocks = curvature_blocks(problem, variables, data, plan, rank=rank, memory=memory)
     weights = problem.weights(variables.params)
     fit = fit_of(without_prior(problem), variables, plan.names, data)
-    count = len(data) * plan.outputs if has_one_noise(problem.likelihood) else 0
+    count = len(data) * plan.outputs if problem.likelihood.has_one_noise else 0
     likelihood = np.array([fit.varying, fit.constant, count])
 
     def gaussian(priors, factor) -> LaplaceGaussian:

@@ -9,10 +9,9 @@ import numpy as np
 
 from credax.data.dataset import Split
 from credax.errors import InputError
-from credax.likelihood import Bernoulli
+from credax.likelihood import require_posterior
 from credax.methods.ensemble import choices
 from credax.methods.laplace.fit import check_modes, gaussian_around, largest_variances
-from credax.methods.laplace.likelihood import check_likelihood, has_one_noise
 from credax.methods.laplace.plan import Plan, check_memory, make_plan
 from credax.methods.laplace.posterior import CLOSED_LINKS, LaplacePosterior, laplace_posterior
 from credax.methods.laplace.still import Still
@@ -103,7 +102,7 @@ class Laplace(Modes):
 
     def dynamics(self, problem: Problem, data: Split, training: Training) -> Collecting:
         """Descent to the mode; what cannot be done is refused before it."""
-        check_likelihood(problem.likelihood)
+        require_posterior(problem.likelihood, self.title)
         self._check(problem, len(data))
         shapes = example_variables(problem, data)
         zeros = jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), shapes)
@@ -203,14 +202,20 @@ class Laplace(Modes):
                 "prior_precision is 'problem' and its prior is flat (weight_decay=0); give the "
                 "problem a weight_decay, or use prior_precision='evidence' or a number"
             )
-        bridged = self.link in CLOSED_LINKS and self.link != "probit"
-        if bridged and isinstance(problem.likelihood, Bernoulli):
+        likelihood, kind = problem.likelihood, type(problem.likelihood).__name__
+        closed = self.link in CLOSED_LINKS and likelihood.task == "classification"
+        if closed and not likelihood.has_logits:
             raise InputError(
-                f"link is {self.link!r} and the likelihood is Bernoulli, with one output; use "
+                f"link is {self.link!r} and the outputs of {kind} are no logits; use "
+                "link='monte_carlo'"
+            )
+        if closed and self.link != "probit" and likelihood.num_outputs(2) == 1:
+            raise InputError(
+                f"link is {self.link!r} and the likelihood is {kind}, with one output; use "
                 "link='probit' or 'monte_carlo', or Categorical with two outputs"
             )
-        if self.noise == "evidence" and not has_one_noise(problem.likelihood):
+        if self.noise == "evidence" and not likelihood.has_one_noise:
             raise InputError(
-                f"noise is 'evidence' and the likelihood is {type(problem.likelihood).__name__}, "
-                "which has no noise level to tune; leave noise out"
+                f"noise is 'evidence' and the likelihood is {kind}, which has "
+                "no noise level to tune; leave noise out"
             )

@@ -59,9 +59,8 @@ def named(weights: PyTree) -> dict[str, Any]:
 
 def with_weights(problem: Problem, variables: Variables, weights: PyTree) -> Variables:
     """The variables with other weights; a learned noise level stays."""
-    if problem.weights(variables.params) is variables.params:
-        return Variables(weights, variables.state)
-    return Variables({**variables.params, "network": weights}, variables.state)
+    likelihood = problem.likelihood
+    return Variables(likelihood.join(weights, likelihood.own(variables.params)), variables.state)
 
 
 def matching(weights: PyTree, wanted: Sequence[str]) -> tuple[str, ...]:

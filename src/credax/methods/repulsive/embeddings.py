@@ -15,7 +15,6 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
 
 from credax.errors import InputError
-from credax.likelihood import Bernoulli, Categorical, Gaussian
 from credax.network import Variables
 from credax.networks.convolution import using_implementation
 from credax.problem import Batch, Problem
@@ -120,24 +119,15 @@ class Functions(eqx.Module):
 
     def values(self, problem: Problem, outputs: Array) -> Array:
         """What is compared, from raw outputs."""
-        likelihood = problem.likelihood
-        if isinstance(likelihood, Gaussian):
-            return likelihood.predict(outputs).means  # pyright: ignore[reportAttributeAccessIssue]
-        if self.outputs == "logit":
-            return outputs
-        if isinstance(likelihood, Categorical):
-            return jax.nn.softmax(outputs, axis=-1)
-        if isinstance(likelihood, Bernoulli):
-            return jax.nn.sigmoid(outputs)
-        return likelihood.predict(outputs).means  # pyright: ignore[reportAttributeAccessIssue]
+        return problem.likelihood.compared(outputs, raw=self.outputs == "logit")
 
     def blend(self, problem: Problem, scores: Array, cotangent: Array) -> Array:
         """Members' cotangents of the outputs mixed by ``scores``; a learned noise stays its own."""
         mixed = jnp.tensordot(scores.astype(cotangent.dtype), cotangent, 1)
-        if isinstance(problem.likelihood, Gaussian) and problem.likelihood.noise == "learned":
-            count = cotangent.shape[-1] // 2
-            return jnp.concatenate([mixed[..., :count], cotangent[..., count:]], axis=-1)
-        return mixed
+        count = problem.likelihood.network_outputs(cotangent).shape[-1]
+        if count == cotangent.shape[-1]:
+            return mixed
+        return jnp.concatenate([mixed[..., :count], cotangent[..., count:]], axis=-1)
 
 
 class InputGradients(eqx.Module):
@@ -255,16 +245,14 @@ def chosen_output(
         return -likelihood.log_prob(outputs, batch.y) / jnp.sum(batch.weight)
     if gradient_of == "log_prob":
         return likelihood.log_prob(outputs, batch.y)
-    if isinstance(likelihood, Categorical):
-        if gradient_of == "logit_difference":
-            return outputs[:, 1] - outputs[:, 0]
-        return jnp.take_along_axis(outputs, batch.y[:, None], axis=-1)[:, 0]
-    if isinstance(likelihood, Bernoulli):
-        return outputs[:, 0]
-    means = likelihood.predict(outputs[None]).means[0]  # pyright: ignore[reportAttributeAccessIssue]
-    if means.shape[-1] == 1:
-        return means[:, 0]
-    return jnp.sum(means * jax.random.rademacher(key, means.shape, means.dtype), axis=-1)
+    if gradient_of == "logit_difference":
+        difference = likelihood.logit_difference(outputs)
+        if difference is not None:
+            return difference
+    centres = likelihood.centres(outputs, batch.y)
+    if centres.shape[-1] == 1:
+        return centres[:, 0]
+    return jnp.sum(centres * jax.random.rademacher(key, centres.shape, centres.dtype), axis=-1)
 
 
 class Features(eqx.Module):

@@ -55,17 +55,22 @@ class FunctionPrior(eqx.Module):
         problem, key = context.problem, jax.random.fold_in(context.keys[0], 3)
         x, weight = self.space.where(context.batch, context.keys[0])
         prior = problem.prior
-        precision = 0.0
-        if isinstance(prior, GaussianPrior):
-            precision = prior.precision_for(context.num_data)
+        known = isinstance(prior, GaussianPrior)
+        precision = jnp.asarray(prior.precision_for(context.num_data) if known else 0.0)
+        deviation = jnp.where(precision > 0, precision, 1.0) ** -0.5
 
         def one(key):
             variables = problem.network.init(key, x)
-            if precision > 0:
+            if known:
                 leaves, tree = jax.tree.flatten(variables.params)
                 keys = jax.random.split(jax.random.fold_in(key, 1), len(leaves))
+                # A flat prior has no draws: networks as they are initialised stand for it.
                 drawn = [
-                    jax.random.normal(k, leaf.shape, leaf.dtype) * precision**-0.5
+                    jnp.where(
+                        precision > 0,
+                        jax.random.normal(k, leaf.shape, leaf.dtype) * deviation,
+                        leaf,
+                    )
                     for k, leaf in zip(keys, leaves, strict=True)
                 ]
                 variables = Variables(jax.tree.unflatten(tree, drawn), variables.state)

@@ -7,7 +7,6 @@ import jax
 
 from credax.data.dataset import Split
 from credax.errors import InputError
-from credax.likelihood import Bernoulli, Categorical
 from credax.methods.ensemble import Ensemble, choices, positive
 from credax.methods.repulsive.embeddings import InputGradients
 from credax.methods.repulsive.forde import Lengthscale, lengthscale_metric
@@ -89,9 +88,9 @@ class LIT(Ensemble):
 
 
 def _two_classes(problem: Problem, data: Split) -> bool:
-    if not isinstance(problem.likelihood, Categorical):
-        return isinstance(problem.likelihood, Bernoulli)
     example = jax.ShapeDtypeStruct((1, *data.x.shape[1:]), data.x.dtype)
     variables = jax.eval_shape(problem.init, jax.random.key(0), example)
     prepared = jax.eval_shape(problem.prepare_inputs, example)
-    return output_struct(problem.network, variables, prepared).shape[-1] == 2
+    outputs = output_struct(problem.network, variables, prepared)
+    difference = jax.eval_shape(problem.likelihood.logit_difference, outputs)
+    return difference is not None

@@ -7,7 +7,7 @@ from typing import ClassVar
 from credax.data.dataset import Split
 from credax.errors import InputError
 from credax.methods.sampling.sghmc import check_friction
-from credax.methods.sampling.stochastic import Sampler
+from credax.methods.sampling.stochastic import Sampler, refuse_optimiser
 from credax.problem import Problem
 from credax.training import Training
 from credax.training.collecting import Collecting
@@ -53,6 +53,7 @@ class CyclicalSGMCMC(Sampler):
 
     def settings(self, training: Training, num_data: int) -> Training:
         """The training with cosine cycles and the sampler's momentum."""
+        refuse_optimiser(training, self.title)
         return training.replace(
             optimiser="sgd",
             momentum=1 - self.friction,

@@ -11,8 +11,10 @@ from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from credax.data.dataset import Split
 from credax.errors import InputError
+from credax.likelihood import require_posterior
 from credax.methods.modes import Kept, Modes, carries_statistics, collecting, members_of_modes
 from credax.methods.sampling.chains import diagnose
+from credax.methods.sampling.stochastic import refuse_optimiser
 from credax.methods.sampling.warmup import Adaptation, Adapted, algorithm, blackjax
 from credax.network import Variables
 from credax.posterior import Population, population
@@ -174,6 +176,7 @@ class HamiltonianRecord(Modes):
 
     def settings(self, training: Training, num_data: int) -> Training:
         """One transition per epoch, warm-up first, on all rows, without augmentation."""
+        refuse_optimiser(training, self.title)
         return training.replace(
             epochs=self.warmup + self.samples * self.thinning,
             batch_size=num_data,
@@ -188,6 +191,7 @@ class HamiltonianRecord(Modes):
 
     def dynamics(self, problem: Problem, data: Split, training: Training) -> Collecting:
         """Chains with a buffer of samples."""
+        require_posterior(problem.likelihood, self.title)
         if carries_statistics(problem, data):
             raise InputError(
                 "the network carries batch statistics, so its log joint is not a function of its "

@@ -5,7 +5,7 @@ from typing import ClassVar, Literal
 
 from credax.data.dataset import Split
 from credax.errors import InputError
-from credax.methods.sampling.stochastic import Sampler, spread_captures
+from credax.methods.sampling.stochastic import Sampler, refuse_optimiser, spread_captures
 from credax.problem import Problem
 from credax.training import Training
 from credax.training.collecting import Collecting
@@ -46,6 +46,7 @@ class SGHMC(Sampler):
 
     def settings(self, training: Training, num_data: int) -> Training:
         """The training with the sampler's rate and momentum."""
+        refuse_optimiser(training, self.title)
         training = training.replace(optimiser="sgd", momentum=1 - self.friction, nesterov=False)
         return training.replace(schedule="constant") if self.rate == "constant" else training
 

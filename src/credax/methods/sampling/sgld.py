@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from credax.data.dataset import Split
-from credax.methods.sampling.stochastic import Sampler, spread_captures
+from credax.methods.sampling.stochastic import Sampler, refuse_optimiser, spread_captures
 from credax.problem import Problem
 from credax.training import Training
 from credax.training.collecting import Collecting
@@ -40,6 +40,7 @@ class SGLD(Sampler):
 
     def settings(self, training: Training, num_data: int) -> Training:
         """The training with the sampler's rate."""
+        refuse_optimiser(training, self.title)
         training = training.replace(optimiser="sgd", momentum=0.0)
         return training.replace(schedule="constant") if self.rate == "constant" else training
 

@@ -6,6 +6,7 @@ from typing import Any, ClassVar, Literal
 
 from credax.data.dataset import Split
 from credax.errors import InputError
+from credax.likelihood import require_posterior
 from credax.methods.ensemble import choices
 from credax.methods.modes import Kept, Modes, carries_statistics, collecting, members_of_modes
 from credax.methods.sampling.chains import diagnose
@@ -55,6 +56,7 @@ class Sampler(Modes):
         **options: Any,
     ) -> Collecting:
         """Langevin dynamics whose networks are kept after the given steps."""
+        require_posterior(problem.likelihood, self.title)
         changed = []
         if carries_statistics(problem, data):
             changed.append("batch statistics (use filter response or group norm)")
@@ -81,6 +83,15 @@ class Sampler(Modes):
             diagnostics["augmented"] = True
         variables, indices = members_of_modes(kept, kept.states.collected)
         return population(problem, variables, data.x, indices, diagnostics)
+
+
+def refuse_optimiser(training: Training, title: str) -> None:
+    """Raise an error if an optimiser of one's own is given to a method that moves by itself."""
+    if not isinstance(training.optimiser, str):
+        raise InputError(
+            f"optimiser is an object and {title} moves by dynamics of its own; leave optimiser "
+            "out (learning_rate and schedule are used), or use a method that descends"
+        )
 
 
 def spread_captures(samples: int, burn_in: float, steps: int) -> list[int]:

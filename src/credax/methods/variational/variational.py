@@ -14,6 +14,7 @@ from credax.data.dataset import Split
 from credax.errors import InputError
 from credax.gaussian_posterior import GaussianPosterior, gaussian_posterior
 from credax.gaussians import FullGaussian, LowRankGaussian, WeightGaussian
+from credax.likelihood import require_posterior
 from credax.methods.ensemble import choices
 from credax.methods.laplace.layers import find_layers
 from credax.methods.modes import Kept, Modes, example_variables
@@ -172,14 +173,12 @@ def gaussian_kl(gaussian: WeightGaussian, precision: float) -> Float[Array, ""]:
 
 def split_params(problem: Problem, params: PyTree) -> tuple[PyTree, PyTree]:
     """The weights that the prior covers, and the rest."""
-    weights = problem.weights(params)
-    return weights, {} if weights is params else params["noise"]
+    return problem.weights(params), problem.likelihood.own(params)
 
 
 def join_params(problem: Problem, weights: PyTree, points: PyTree) -> PyTree:
     """What `split_params` split."""
-    learned = bool(jax.tree.leaves(points))
-    return {"network": weights, "noise": points} if learned else weights
+    return problem.likelihood.join(weights, points)
 
 
 def with_points(problem: Problem, gaussian: WeightGaussian, points: PyTree) -> WeightGaussian:
@@ -269,6 +268,7 @@ class VariationalRecord(Modes):
 
     def dynamics(self, problem: Problem, data: Split, training: Training) -> Variational:
         """Descent on the bound, one Gaussian per mode."""
+        require_posterior(problem.likelihood, self.title)
         prior = problem.prior
         gaussian = isinstance(prior, GaussianPrior)
         flat = isinstance(prior, GaussianPrior) and not prior.precision_for(len(data))
