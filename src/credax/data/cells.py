@@ -95,7 +95,8 @@ def is_number(cell: str) -> bool:
 
 
 def _delimiter(line: str) -> str:
-    """The most frequent of comma, semicolon and tab; a comma inside a number does not count."""
+    """The most frequent of comma, semicolon and tab, outside quotes and not inside a number."""
+    line = re.sub(r'"[^"]*"', "", line)
     bare = re.sub(r"(?<=\d),(?=\d)", "", line) if re.search("[;\t]", line) else line
     return max(",;\t", key=bare.count)
 

@@ -2,7 +2,7 @@
 
 import dataclasses
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal, Protocol
 
 import numpy as np
 
@@ -10,6 +10,18 @@ from credax.errors import InputError
 from credax.standardise import Standardise
 
 Task = Literal["classification", "regression"]
+
+
+class Preparation(Protocol):
+    """What turns new rows of a user's own kind into inputs; kept in a run as plain data."""
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain data, with its ``kind``."""
+        ...
+
+    def described(self) -> list[tuple[str, str, str, str]]:
+        """What was decided, for a table: name, kind, what it becomes, what else is to be known."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -56,7 +68,9 @@ class Dataset:
     target_names: tuple[str, ...] = ()
     """Names of the target columns, where there are any."""
     path: str = ""
-    """The file of a user's own that the rows were read from, where there is one."""
+    """The file or folder of a user's own that the rows were read from, where there is one."""
+    preparation: Preparation | None = None
+    """How raw rows became inputs, to be applied to new ones; None where they are the inputs."""
 
     @property
     def input_shape(self) -> tuple[int, ...]:

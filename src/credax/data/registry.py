@@ -14,7 +14,7 @@ from credax.data.dataset import Dataset
 from credax.data.fetch import download as fetch
 from credax.data.places import root_folder
 from credax.data.source import Source
-from credax.data.table import read_table
+from credax.data.tabular import TABLES, read_tabular
 from credax.errors import InputError, unknown
 
 _ROOMS = (digits, mnist, cifar, svhn, tiny_imagenet, uci, toys)
@@ -26,7 +26,7 @@ _SHORT = {
     "uci/protein": "uci/protein-tertiary-structure",
     "uci/wine": "uci/wine-quality-red",
 }
-_FILES = {".npz": read_npz, ".csv": read_table, ".tsv": read_table}
+_FILES = {".npz": read_npz, **dict.fromkeys(TABLES, read_tabular)}
 
 
 def names() -> tuple[str, ...]:
@@ -69,14 +69,15 @@ def load(
     download: bool = True,
     **options: Any,
 ) -> Dataset:
-    """A data set by its name, or from a user's own ``.npz``, ``.csv`` or ``.tsv`` file.
+    """A data set by its name, or from a user's own file or folder of pictures.
 
     Files are looked for under ``root``, else ``$CREDAX_DATA``, else the user's cache folder, and
     where a system package puts them. What is not there is downloaded into that folder if its
     publisher's address and checksum are known, unless ``download`` is False. ``split`` chooses one
     of the published splits of a ``uci/`` set, or the seed by which a user's rows are held out;
     other ``options`` are those of the set (``credax.data.describe(name).options``) or, for files,
-    of `credax.data.arrays.read_npz` and `credax.data.table.read_table`.
+    of `credax.data.arrays.read_npz`, `credax.data.tabular.read_tabular`
+    (``.csv``, ``.tsv``, ``.parquet``, ``.feather``) and `credax.data.folder.read_folder`.
 
     A set of which only test rows are there (``kmnist_test.npz``) has an empty ``train``.
 
