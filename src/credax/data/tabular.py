@@ -15,10 +15,10 @@ from credax.data.checks import check
 from credax.data.columns import Columns, flag_sentence
 from credax.data.dataset import Dataset, Split, Task
 from credax.data.decide import decide_columns, kinds_of
+from credax.data.divide import divide
 from credax.data.frame import Frame, frame_of, frame_of_cells
-from credax.data.holdout import hold_out, rows_held
 from credax.data.table import has_header, read_table
-from credax.data.target import Targets, targets_of
+from credax.data.target import targets_of
 from credax.errors import InputError
 from credax.reading.columnar import read_columnar
 from credax.standardise import Standardise
@@ -181,7 +181,10 @@ def _dataset(
     if both:
         raise InputError(f"{both[0]!r} is named by both target and ignore; choose one")
     found = targets_of(frame, wanted, check_task(task))
-    parts = _parts(found, test_fraction, split or 0, (train_rows, test_rows), validation)
+    rest: Any = {"train_rows": train_rows, "test_rows": test_rows, "validation": validation}
+    parts = divide(
+        found.y, found.task, found.classes, test_fraction=test_fraction, seed=split or 0, **rest
+    )
     inputs = frame.without(wanted)
     if not inputs.series:
         raise InputError(f"{frame.where} has no feature column beside the target {wanted[0]!r}")
@@ -199,30 +202,6 @@ def _dataset(
         if getattr(made, part) is not None
     }
     return dataclasses.replace(made, preparation=columns, **splits)
-
-
-def _parts(
-    found: Targets, test_fraction: float, seed: int, most: tuple, validation: float
-) -> dict[str, np.ndarray]:
-    """Positions of the rows of each split, by the same draws as for any other data set."""
-    y, classes = found.y, found.task == "classification"
-    held = hold_out(y, rows_held(len(y), test_fraction), stratify=classes, seed=seed)
-    places = np.arange(len(y))[:, None]
-    rows = Dataset(
-        "", Split(places[~held], y[~held]), Split(places[held], y[held]), None, found.task
-    )
-    rows = rows.subset(*most).with_validation(validation)
-    parts = {"train": rows.train, "test": rows.test, "validation": rows.validation}
-    if classes:
-        seen = np.unique(rows.train.y)
-        lost = [n for k, n in enumerate(found.classes) if k not in seen]
-        if lost:
-            warnings.warn(
-                f"no training row has the class {lost[0]!r} ({len(lost)} such classes): too few "
-                "rows have it to be in every split",
-                stacklevel=5,
-            )
-    return {part: split.x[:, 0] for part, split in parts.items() if split is not None}
 
 
 def _units(columns: Columns, units: Standardise | None) -> Standardise | None:
