@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from credax import methods
-from credax.cli.config import Compare, Fit, Task, peek, read_arguments
-from credax.cli.recipes import recipe
+from credax.cli.config import Compare, Fit, read_arguments
+from credax.cli.recipes import recipe_of
 from credax.errors import InputError
 
 DEFAULT_ROOT = "runs"
@@ -20,8 +20,7 @@ _TERMINAL |= {"mmd_tenths", "ns_tenths", "ns_balanced_tenths"}
 
 def run(arguments: list[str]) -> None:
     """Read the flags, train what is missing, print the table, write the page."""
-    data = peek(arguments, "--data", Task.data)
-    default = Compare(task=recipe(data))
+    default = Compare(task=recipe_of(arguments))
     config = read_arguments(Compare, arguments, "credax compare", default)
     if config.seeds < 1:
         raise InputError(f"seeds is {config.seeds}; give at least 1")
@@ -34,6 +33,7 @@ def compare(config: Compare) -> None:
     """Train each method and seed in a run folder of its own, then tabulate and report."""
     from rich.console import Console
 
+    from credax.cli.decisions import print_decisions
     from credax.cli.job import Job
     from credax.cli.plan import plan
     from credax.cli.results import comparison_of, result_of
@@ -57,6 +57,7 @@ def compare(config: Compare) -> None:
         return
     quiet = config.output.quiet or config.output.json
     console = Console(stderr=True, quiet=quiet)
+    print_decisions(job.dataset, console)
     runs, results, rows = [], [], Rows(job.dataset, True)
     for number, (fit, folder) in enumerate(fits, 1):
         console.print(f"{fit.method.title}, seed {fit.seed}  ({number} of {len(fits)})")

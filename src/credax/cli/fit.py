@@ -9,8 +9,8 @@ from typing import Annotated, Any
 import tyro
 
 from credax import methods
-from credax.cli.config import Fit, Output, Task, peek, read_arguments
-from credax.cli.recipes import recipe
+from credax.cli.config import Fit, Output, Task, read_arguments
+from credax.cli.recipes import recipe_of
 from credax.errors import InputError
 from credax.training.config import Training
 
@@ -36,7 +36,7 @@ def read_flags(name: str, flags: list[str]) -> Any:
     record = methods.get(name)
     task, training = _own_task(record)
     command = _command(record, task)
-    suited = recipe(peek(flags, "--data", Task.data))
+    suited = recipe_of(flags)
     own = _as(task, suited, training=_as(training, suited.training))
     given = read_arguments(command, flags, f"credax fit {name}", command(task=own))
     plain = _as(Task, given.task, training=_as(Training, given.task.training))
@@ -104,6 +104,7 @@ def folder_name(config: Fit, name: str) -> str:
 def _fit(config: Fit, output: Output) -> None:
     from rich.console import Console
 
+    from credax.cli.decisions import print_decisions
     from credax.cli.job import Job
     from credax.cli.plan import print_plan
     from credax.cli.results import result_of
@@ -115,6 +116,8 @@ def _fit(config: Fit, output: Output) -> None:
     if output.dry_run:
         print_plan(job, config, folder, output.json)
         return
+    if not output.quiet and not output.json:
+        print_decisions(job.dataset, Console())
     posterior = job.train(config, folder, False if output.quiet or output.json else None)
     result = result_of(saved_run(folder), Rows(job.dataset, True), posterior)
     if output.json:

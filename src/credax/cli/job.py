@@ -2,7 +2,6 @@
 
 import ast
 import dataclasses
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,10 +9,14 @@ from typing import Any
 import jax
 
 from credax import __version__, networks
+from credax.calibration.trust import FILE as TRUST
+from credax.calibration.trust import evidence, save_evidence
 from credax.cli.command import COMMAND
-from credax.cli.config import EvaluationOptions, Fit, Task
+from credax.cli.config import LATER, EvaluationOptions, Fit, Task, task_to_json
 from credax.cli.evaluation import Evaluator
 from credax.data import Dataset, load
+from credax.data.registry import own_folder
+from credax.data.tabular import TABLES
 from credax.errors import InputError
 from credax.likelihood import Bernoulli, Categorical, Gaussian, HeteroscedasticGaussian
 from credax.network import count_params
@@ -38,9 +41,9 @@ class Job:
     problem: Problem
 
     @classmethod
-    def of(cls, task: Task) -> "Job":
+    def of(cls, task: Task, plain: bool = False) -> "Job":
         """Load the data and build the problem; choices left to ``auto`` are made here."""
-        dataset = load_task(task)
+        dataset = load_task(task, plain)
         task = dataclasses.replace(
             task, network=_network_name(task, dataset), likelihood=_likelihood_name(task, dataset)
         )
@@ -74,13 +77,17 @@ class Job:
         return {
             "credax": __version__,
             "command": " ".join(COMMAND),
-            "task": json.loads(json.dumps(dataclasses.asdict(self.task))),
+            "task": task_to_json(self.task),
             "seed": fit_config.seed,
         }
 
     def train(self, fit_config: Fit, folder: Path, progress: bool | None) -> Posterior:
-        """Train, or resume, or read the finished run in the folder."""
-        return fit(
+        """Train, or resume, or read the finished run in the folder.
+
+        Predictions for validation rows are kept beside it: from them `predict` knows which
+        predictions to trust.
+        """
+        posterior = fit(
             self.problem,
             fit_config.method,
             self.dataset,
@@ -90,12 +97,40 @@ class Job:
             config=self.config(fit_config),
             progress=progress,
         )
+        held = self.dataset.validation
+        if held is not None and not (folder / TRUST).exists():
+            save_evidence(folder / TRUST, evidence(posterior.predict(held.x), held.y))
+        return posterior
 
 
-def load_task(task: Task) -> Dataset:
-    """The rows of a task, in its splits."""
-    dataset = load(task.data, root=task.data_dir, split=task.split, download=task.download)
+def load_task(task: Task, plain: bool = False) -> Dataset:
+    """The rows of a task, in its splits.
+
+    ``plain`` reads a table of numbers as runs did that have no record of their columns.
+    """
+    place: Any = {"root": task.data_dir, "split": task.split, "download": task.download}
+    options = _file_options(task, plain)
+    dataset = load(task.data, **place, **options)
     return dataset.subset(task.train_rows, task.test_rows).with_validation(task.validation)
+
+
+def _file_options(task: Task, plain: bool) -> dict[str, Any]:
+    """The options of a user's own file; those that it does not have are refused."""
+    ending = Path(task.data).suffix.lower()
+    folder = own_folder(task.data, task.data_dir) is not None
+    allowed: tuple[str, ...] = ("target", "ignore", "kinds", "task") if ending in TABLES else ()
+    allowed = ("task",) if ending == ".npz" else ("size",) if folder else allowed
+    given: dict[str, Any] = {name: getattr(task, name) for name in LATER}
+    given = {name: value for name, value in given.items() if value not in ((), None, "auto")}
+    odd = [name for name in given if name not in allowed]
+    if odd:
+        needs = "a folder of pictures" if odd[0] == "size" else "a table such as a .csv file"
+        raise InputError(f"{odd[0]} is given and data is {task.data}; it is for {needs}")
+    if ending in TABLES or folder:
+        # What is decided by training rows must not see those that are held out.
+        rows: dict[str, Any] = {"train_rows": task.train_rows, "test_rows": task.test_rows}
+        given |= {**rows, "validation": task.validation}
+    return {**given, "plain": plain} if ending in TABLES else given
 
 
 def parameters(problem: Problem, input_shape: tuple[int, ...], dtype: Any) -> int:

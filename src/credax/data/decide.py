@@ -7,14 +7,15 @@ from typing import Any
 import numpy as np
 
 from credax.data.cells import is_number
-from credax.data.columns import KINDS, PARTS, Column, Kind, date_parts, dates_of, numbers_of
+from credax.data.column import KINDS, PARTS, Column, Kind
 from credax.data.frame import Frame, Series
 from credax.data.parsing import BOOLEANS, Order, date_orders, number_name, plain_text
+from credax.data.values import DAY, date_parts, dates_of, numbers_of
 from credax.errors import InputError
 
 MOST_LEVELS = 50
 """Levels of a category that are encoded one by one; more are refused with advice."""
-FEWEST_DIGITS = 1e-5
+ROUNDING = 1e-5
 """Share of a column's deviation that rounding to float32 may cost before it gets an offset."""
 
 
@@ -97,7 +98,7 @@ def _number(series: Series, frame: Frame, order: Order, given: bool) -> dict[str
     offset = 0.0
     with np.errstate(over="ignore", invalid="ignore"):
         lost = np.abs(known - known.astype(np.float32)).max()
-        if lost > FEWEST_DIGITS * known.std():
+        if lost > ROUNDING * known.std():
             # The middle of the range: differences from it need the fewest digits.
             offset = float(np.rint((lowest + highest) / 2)) if not constant else lowest
     if not np.isfinite(lost):
@@ -175,7 +176,7 @@ def _date(series: Series, frame: Frame, order: Order, given: bool) -> dict[str, 
     dates = dates_of(series, order, frame)
     known = dates[~np.isnat(dates)]
     first = known.min()
-    offset = float(np.floor((first - np.datetime64(0, "us")) / np.timedelta64(1, "D")))
+    offset = float(np.floor((first - np.datetime64(0, "us")) / DAY))
     values = date_parts(known, offset)
     # A part that is constant tells nothing, and new rows would meet an untrained weight.
     parts = tuple(part for part in PARTS if len(np.unique(values[part])) > 1)

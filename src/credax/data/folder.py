@@ -91,6 +91,26 @@ def read_folder(
     )
 
 
+def labelled_pictures(folder: Path, pictures: Pictures, classes: tuple[str, ...]) -> Split:
+    """The pictures of a folder with a model's classes, for an evaluation.
+
+    Where the folder has a test split, that; else all. A class the model does not know is refused.
+    """
+    found = list_pictures(folder)
+    found = [each for each in found if each.split == "test"] or found
+    odd = sorted({each.label for each in found} - set(classes))
+    if odd or not found:
+        what = f"the class {odd[0]!r}" if odd else "no pictures in folders of classes"
+        raise InputError(f"{folder} has {what}; the model knows {', '.join(classes[:8])}")
+    read = pictures.read([each.path for each in found])
+    if not read.paths:
+        raise InputError(f"{folder}: {sentence(read.damaged, len(found))}; none is left")
+    if read.damaged:
+        warnings.warn(sentence(read.damaged, len(found)), stacklevel=3)
+    labels = {each.path: classes.index(each.label) for each in found}
+    return Split(read.x, np.array([labels[path] for path in read.paths], np.int32))
+
+
 def list_pictures(folder: Path) -> list[Found]:
     """The pictures below a folder with their classes and splits, in the order of their names."""
     tops = [path for path in _visible(folder) if path.is_dir()]

@@ -57,6 +57,8 @@ class Frame:
     where: str
     series: tuple[Series, ...]
     lines: tuple[int, ...] | None = None
+    passed_over: tuple[str, ...] = ()
+    """Names of columns that are there and were not asked for."""
 
     def __post_init__(self):
         names = [series.name for series in self.series]
@@ -96,6 +98,12 @@ class Frame:
             self[name]
         kept = tuple(series for series in self.series if series.name not in names)
         return Frame(self.where, kept, self.lines)
+
+    def only(self, names: Sequence[str]) -> "Frame":
+        """The columns that are among these names; the others are remembered by their names."""
+        kept = tuple(series for series in self.series if series.name in names)
+        others = tuple(name for name in self.names if name not in names)
+        return Frame(self.where, kept, self.lines, others)
 
 
 def refuse_twice(names: Sequence[str], where: str) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from credax.data.arrays import assemble, check_task
-from credax.data.cells import Cells, read_rows
+from credax.data.cells import Cells, is_number, read_rows
 from credax.data.checks import check
 from credax.data.columns import Columns, flag_sentence
 from credax.data.dataset import Dataset, Split, Task
@@ -128,18 +128,34 @@ def from_frame(
     return check(made, name)
 
 
-def read_frame(path: str | os.PathLike[str], ignore: Sequence[str] = ()) -> Frame:
+def read_frame(path: str | os.PathLike[str], only: Sequence[str] | None = None) -> Frame:
     """The columns of a table in a file, found by its ending; text must have a header.
 
-    Columns of a parquet or feather file that ``ignore`` names are not read.
+    With ``only``, no other columns are looked at, and those of them that are absent are left out.
     """
     path = Path(path)
     if path.suffix.lower() in COLUMNAR:
-        return frame_of(read_columnar(path), str(path), ignore)
+        table = read_columnar(path)
+        others = [n for n in table.column_names if only is not None and n not in only]
+        frame = dataclasses.replace(frame_of(table, str(path), others), passed_over=tuple(others))
+        if not frame.series or not len(frame):
+            raise InputError(f"{path} has no rows of the columns {_few(only or ())}")
+        return frame
     rows = read_rows(path)
+    first = rows[0][1]
+    if only is not None and not set(only) & set(first) and all(map(is_number, first)):
+        raise InputError(
+            f"{path} has none of the columns {_few(only)} (it seems to have no header); name them "
+            "in the first line"
+        )
     if len(rows) < 2:
         raise InputError(f"{path} has a header and no rows; give at least one")
-    return frame_of_cells(Cells(path, tuple(rows[0][1]), rows[1:])).without(ignore)
+    frame = frame_of_cells(Cells(path, tuple(first), rows[1:]))
+    return frame if only is None else frame.only(only)
+
+
+def _few(names: Sequence[str]) -> str:
+    return ", ".join(names[:6]) + (", ..." if len(names) > 6 else "")
 
 
 def labelled_rows(frame: Frame, columns: Columns, classes: tuple[str, ...]) -> Split:

@@ -7,10 +7,10 @@ import numpy as np
 
 from credax.data.arrays import few_values
 from credax.data.cells import is_number
-from credax.data.columns import numbers_of
 from credax.data.dataset import Task
 from credax.data.frame import Frame, Series
 from credax.data.parsing import NO_LABEL, number_name, plain_text
+from credax.data.values import numbers_of
 from credax.errors import InputError
 
 LOST = 1e-3

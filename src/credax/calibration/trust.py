@@ -1,0 +1,188 @@
+"""Which predictions to trust: a rule learned on validation rows, kept in a run, told per row.
+
+Classification: a row is trusted if its uncertainty is at most a limit. The limit is the largest of
+ten (at 10 %, 20 %, ... of the validation rows, most certain first) up to which the share of wrong
+labels is at most ``error``, by an upper confidence bound (Clopper and Pearson 1934). The limits are
+tested in turn and the first that fails ends the search, so that all hold at once with probability
+`CONFIDENCE` (fixed-sequence testing; Geifman and El-Yaniv 2017 for the selective risk). Epistemic
+and total uncertainty are both tried, each at half of the error probability, and the one that trusts
+more rows is used.
+
+Regression: a row is trusted if its uncertainty is at most the largest of ten limits below which the
+90 % intervals missed no more validation rows than ``error`` allows, by a one-sided binomial test.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from jaxtyping import Bool, Float
+from scipy import stats
+
+from credax.errors import DamagedFile, InputError
+from credax.files import load_arrays, save_tree
+from credax.prediction import ClassPrediction
+from credax.reading import check_record
+from credax.reading.records import TEXT, one_of
+
+FILE = "trust.safetensors"
+CONFIDENCE = 0.9
+LEVEL = 0.9
+"""Of the predicted intervals whose misses are counted."""
+STEPS = 10
+MOST_ROWS = 2**16
+FEWEST = 10
+"""Validation rows below a limit of a regression."""
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """Validation rows: by score, how uncertain each is, and whether its prediction is wrong."""
+
+    task: str
+    scores: dict[str, Float[np.ndarray, "rows targets"]]
+    wrong: Bool[np.ndarray, "rows targets"]
+
+
+class Rule(NamedTuple):
+    """Rows whose ``score`` is at most the limit of every target are trusted; none without limits.
+
+    ``text`` says so in words.
+    """
+
+    score: str
+    limits: tuple[float, ...] | None
+    text: str
+
+
+def uncertainty(prediction: Any) -> dict[str, Float[np.ndarray, "rows targets"]]:
+    """Epistemic and total uncertainty of each row: entropies, or standard deviations per target.
+
+    One member has no epistemic uncertainty, and so no such entry.
+    """
+    names = ("epistemic", "total") if prediction.num_members > 1 else ("total",)
+    found = {name: np.asarray(getattr(prediction, name), np.float64) for name in names}
+    rows = len(found["total"])
+    found = {name: values.reshape(rows, -1) for name, values in found.items()}
+    if isinstance(prediction, ClassPrediction):
+        return found
+    return {name: np.sqrt(values) for name, values in found.items()}
+
+
+def evidence(prediction: Any, y: Any) -> Evidence:
+    """What a prediction of validation rows says about when to trust; ``y`` are their targets."""
+    y = np.asarray(y)
+    if isinstance(prediction, ClassPrediction):
+        wrong = (np.asarray(prediction.label) != y)[:, None]
+        return Evidence("classification", uncertainty(prediction), wrong)
+    low, high = (np.asarray(end).reshape(len(y), -1) for end in prediction.interval(LEVEL))
+    y = y.reshape(len(y), -1)
+    return Evidence("regression", uncertainty(prediction), (y < low) | (y > high))
+
+
+def save_evidence(path: Path, found: Evidence) -> None:
+    """Keep the evidence in a run; of very many rows, a fixed random sample."""
+    rows = np.arange(len(found.wrong))
+    if len(rows) > MOST_ROWS:
+        rows = np.sort(np.random.default_rng(0).permutation(rows)[:MOST_ROWS])
+    arrays = {name: values[rows] for name, values in found.scores.items()}
+    arrays["wrong"] = found.wrong[rows].astype(np.uint8)
+    save_tree(path, arrays, {"kind": "trust", "task": found.task})
+
+
+def load_evidence(path: Path) -> Evidence | None:
+    """What `save_evidence` kept; None where a run has none."""
+    if not path.exists():
+        return None
+    arrays, metadata = load_arrays(path)
+    task = one_of("classification", "regression")
+    check_record(metadata, {"kind": TEXT, "task": task}, path)
+    wrong = arrays.pop("wrong", None)
+    shapes = {array.shape for array in arrays.values()}
+    if wrong is None or wrong.ndim != 2 or shapes != {wrong.shape} or "total" not in arrays:
+        raise DamagedFile(f"{path} does not hold the evidence of a run; restore it from a copy")
+    scores = {
+        name: np.asarray(arrays[name], np.float64)
+        for name in ("epistemic", "total")
+        if name in arrays
+    }
+    return Evidence(metadata["task"], scores, wrong.astype(bool))
+
+
+def trust_rule(found: Evidence, error: float = 0.1) -> Rule:
+    """The rule that keeps the allowed share of errors, by the validation rows of a run.
+
+    >>> scores = {"total": np.arange(100.0)[:, None]}
+    >>> wrong = np.arange(100)[:, None] >= 70
+    >>> trust_rule(Evidence("classification", scores, wrong), 0.1).limits
+    (69.0,)
+    """
+    if not 0 < error < 1:
+        raise InputError(f"error is {error}; give the allowed share of errors between 0 and 1")
+    classes = found.task == "classification"
+    best: tuple[int, str, tuple[float, ...]] | None = None
+    for name, values in found.scores.items():
+        level = 1 - (1 - CONFIDENCE) / len(found.scores)
+        search = risk_limit if classes else coverage_limit
+        limits = [
+            search(values[:, k], found.wrong[:, k], error, level) for k in range(values.shape[1])
+        ]
+        if None in limits:
+            continue
+        kept: Any = tuple(limits)
+        trusted = int((values <= np.array(kept)).all(axis=1).sum())
+        if best is None or trusted > best[0]:
+            best = (trusted, name, kept)
+    rows = len(found.wrong)
+    if best is None:
+        what = "labels are wrong" if classes else "intervals miss"
+        why = f"no limit of uncertainty keeps the share of {what} at most {error:g} on {rows}"
+        return Rule("total", None, f"{why} validation rows")
+    trusted, name, limits = best
+    most = ", ".join(f"{limit:.4g}" for limit in limits)
+    unit = "uncertainty" if classes else "standard deviation"
+    below = f"{name} {unit} at most {most}, as {trusted} of {rows} validation rows have"
+    promise = (
+        f"at most {error:g} of such rows are wrong (confidence {CONFIDENCE:g})"
+        if classes
+        else f"their {LEVEL:.0%} intervals missed no more than {error:g} of such rows"
+    )
+    return Rule(name, limits, f"{below}; {promise}")
+
+
+def risk_limit(
+    score: Float[np.ndarray, " rows"], wrong: Bool[np.ndarray, " rows"], error: float, level: float
+) -> float | None:
+    """The largest tested limit of a score below which at most a share ``error`` is wrong."""
+    limit = None
+    for value, errors, rows in _steps(score, wrong):
+        # Too few rows could not pass with no error at all: they are no test.
+        if (1 - error) ** rows > 1 - level:
+            continue
+        bound = stats.beta.ppf(level, errors + 1, rows - errors) if errors < rows else 1.0
+        if bound > error:
+            break
+        limit = value
+    return limit
+
+
+def coverage_limit(
+    score: Float[np.ndarray, " rows"], wrong: Bool[np.ndarray, " rows"], error: float, level: float
+) -> float | None:
+    """The largest tested limit below which misses are not significantly more than ``error``."""
+    found = [
+        value
+        for value, misses, rows in _steps(score, wrong)
+        if rows >= FEWEST and stats.binom.sf(misses - 1, rows, error) >= 1 - level
+    ]
+    return found[-1] if found else None
+
+
+def _steps(score: np.ndarray, wrong: np.ndarray):
+    """Limits at tenths of the rows, with the number of errors and rows up to each."""
+    ordered = np.sort(score)
+    places = np.ceil(np.arange(1, STEPS + 1) / STEPS * len(score)).astype(int) - 1
+    for value in dict.fromkeys(ordered[places].tolist()):
+        below = score <= value
+        yield value, int(wrong[below].sum()), int(below.sum())
