@@ -1,15 +1,16 @@
 """Which predictions to trust: a rule learned on validation rows, kept in a run, told per row.
 
-Classification: a row is trusted if its uncertainty is at most a limit. The limit is the largest of
-ten (at 10 %, 20 %, ... of the validation rows, most certain first) up to which the share of wrong
-labels is at most ``error``, by an upper confidence bound (Clopper and Pearson 1934). The limits are
-tested in turn and the first that fails ends the search, so that all hold at once with probability
-`CONFIDENCE` (fixed-sequence testing; Geifman and El-Yaniv 2017 for the selective risk). Epistemic
-and total uncertainty are both tried, each at half of the error probability, and the one that trusts
-more rows is used.
+A row is trusted if its uncertainty is at most a limit. Limits are tried at 10 %, 20 %, ... of the
+validation rows, most certain first, and the largest is taken that keeps the allowed ``error``:
 
-Regression: a row is trusted if its uncertainty is at most the largest of ten limits below which the
-90 % intervals missed no more validation rows than ``error`` allows, by a one-sided binomial test.
+- classification: ``(wrong + 1) / (rows + 1) <= error`` for the rows up to the limit, which is the
+  rule of succession, so that few rows cannot promise much;
+- regression: the 90 % intervals of the rows up to the limit missed no more than ``error``, by a
+  one-sided binomial test at 10 %.
+
+Epistemic and total uncertainty are both tried, and the one that trusts more rows is used. No limit
+exceeds the largest uncertainty among the validation rows. See Geifman and El-Yaniv, Selective
+classification for deep neural networks, NeurIPS 2017.
 """
 
 from dataclasses import dataclass
@@ -27,7 +28,7 @@ from credax.reading import check_record
 from credax.reading.records import TEXT, one_of
 
 FILE = "trust.safetensors"
-CONFIDENCE = 0.9
+SIGNIFICANCE = 0.1
 LEVEL = 0.9
 """Of the predicted intervals whose misses are counted."""
 STEPS = 10
@@ -123,58 +124,43 @@ def trust_rule(found: Evidence, error: float = 0.1) -> Rule:
     classes = found.task == "classification"
     best: tuple[int, str, tuple[float, ...]] | None = None
     for name, values in found.scores.items():
-        level = 1 - (1 - CONFIDENCE) / len(found.scores)
         search = risk_limit if classes else coverage_limit
-        limits = [
-            search(values[:, k], found.wrong[:, k], error, level) for k in range(values.shape[1])
-        ]
+        limits = [search(values[:, k], found.wrong[:, k], error) for k in range(values.shape[1])]
         if None in limits:
             continue
         kept: Any = tuple(limits)
         trusted = int((values <= np.array(kept)).all(axis=1).sum())
         if best is None or trusted > best[0]:
             best = (trusted, name, kept)
-    rows = len(found.wrong)
+    rows, what = len(found.wrong), "wrong" if classes else f"outside their {LEVEL:.0%} interval"
     if best is None:
-        what = "labels are wrong" if classes else "intervals miss"
-        why = f"no limit of uncertainty keeps the share of {what} at most {error:g} on {rows}"
-        return Rule("total", None, f"{why} validation rows")
+        return Rule("total", None, f"no limit keeps the error at most {error:g} on {rows} rows")
     trusted, name, limits = best
     most = ", ".join(f"{limit:.4g}" for limit in limits)
+    inside = (found.scores[name] <= np.array(limits)).all(axis=1)
+    bad = int(found.wrong[inside].any(axis=1).sum())
     unit = "uncertainty" if classes else "standard deviation"
-    below = f"{name} {unit} at most {most}, as {trusted} of {rows} validation rows have"
-    promise = (
-        f"at most {error:g} of such rows are wrong (confidence {CONFIDENCE:g})"
-        if classes
-        else f"their {LEVEL:.0%} intervals missed no more than {error:g} of such rows"
-    )
-    return Rule(name, limits, f"{below}; {promise}")
+    seen = f"of {rows} validation rows {trusted} are below, and {bad} of these are {what}"
+    return Rule(name, limits, f"{name} {unit} at most {most} ({seen}; allowed: {error:g})")
 
 
 def risk_limit(
-    score: Float[np.ndarray, " rows"], wrong: Bool[np.ndarray, " rows"], error: float, level: float
+    score: Float[np.ndarray, " rows"], wrong: Bool[np.ndarray, " rows"], error: float
 ) -> float | None:
-    """The largest tested limit of a score below which at most a share ``error`` is wrong."""
-    limit = None
-    for value, errors, rows in _steps(score, wrong):
-        # Too few rows could not pass with no error at all: they are no test.
-        if (1 - error) ** rows > 1 - level:
-            continue
-        bound = stats.beta.ppf(level, errors + 1, rows - errors) if errors < rows else 1.0
-        if bound > error:
-            break
-        limit = value
-    return limit
+    """The largest tried limit with ``(wrong + 1) / (rows + 1) <= error`` up to it."""
+    tried = _steps(score, wrong)
+    found = [value for value, errors, rows in tried if errors + 1 <= error * (rows + 1)]
+    return found[-1] if found else None
 
 
 def coverage_limit(
-    score: Float[np.ndarray, " rows"], wrong: Bool[np.ndarray, " rows"], error: float, level: float
+    score: Float[np.ndarray, " rows"], wrong: Bool[np.ndarray, " rows"], error: float
 ) -> float | None:
-    """The largest tested limit below which misses are not significantly more than ``error``."""
+    """The largest tried limit below which misses are not significantly more than ``error``."""
     found = [
         value
         for value, misses, rows in _steps(score, wrong)
-        if rows >= FEWEST and stats.binom.sf(misses - 1, rows, error) >= 1 - level
+        if rows >= FEWEST and stats.binom.sf(misses - 1, rows, error) >= SIGNIFICANCE
     ]
     return found[-1] if found else None
 

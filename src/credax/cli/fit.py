@@ -60,7 +60,12 @@ def _own_task(record: type) -> tuple[Any, Any]:
     """Task and training without flags that the method has itself: those it decides anyway."""
     names = {f.name for f in dataclasses.fields(record)}
     shared = [f for f in dataclasses.fields(Training) if f.name in names]
-    if not shared:
+    renamed: list[Any] = []
+    if "size" in names:  # of a part of the network, in Laplace
+        words = "Of a folder of pictures: scale them to so many pixels a side."
+        flag = tyro.conf.arg(name="picture-size", help=words)
+        renamed = [("size", Annotated[int | None, flag], field(default=None))]
+    if not shared and not renamed:
         return Task, Training
     hidden = [
         (f.name, tyro.conf.Suppress[f.type], field(default=f.default))  # pyright: ignore
@@ -69,7 +74,8 @@ def _own_task(record: type) -> tuple[Any, Any]:
     training = dataclasses.make_dataclass("Training", hidden, bases=(Training,), frozen=True)
     flat = tyro.conf.OmitArgPrefixes[training]
     inner = [("training", flat, field(default_factory=training))]
-    return dataclasses.make_dataclass("Task", inner, bases=(Task,), frozen=True), training
+    task = dataclasses.make_dataclass("Task", [*renamed, *inner], bases=(Task,), frozen=True)
+    return task, training
 
 
 def _as(record: Any, given: Any, **changes: Any) -> Any:

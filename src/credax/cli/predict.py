@@ -17,7 +17,7 @@ from credax.errors import InputError
 
 @dataclass(frozen=True)
 class Predict:
-    """Predictions of a finished run for new inputs, with their uncertainty and whether to trust them.
+    """Predictions of a finished run for new inputs, their uncertainty, and which to trust.
 
     The column trust says yes if the run has a conformal calibrator of sets (credax calibrate) and
     the row's set holds exactly one class; else if the row's epistemic or total uncertainty is at

@@ -197,6 +197,11 @@ def _dataset(
     if both:
         raise InputError(f"{both[0]!r} is named by both target and ignore; choose one")
     found = targets_of(frame, wanted, check_task(task))
+    if found.task == "classification" and len(found.classes) < 2:
+        raise InputError(
+            f"{frame.where}: the target {wanted[0]!r} has one value in all rows, so there is "
+            "nothing to tell apart; name another target"
+        )
     rest: Any = {"train_rows": train_rows, "test_rows": test_rows, "validation": validation}
     parts = divide(
         found.y, found.task, found.classes, test_fraction=test_fraction, seed=split or 0, **rest

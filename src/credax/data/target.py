@@ -70,7 +70,6 @@ def _of_numbers(series: Series, frame: Frame, task: Task | None) -> Targets:
     if task is None and not whole:
         why = _why("regression", False)
         return Targets(_numbers(series, frame, task), (), "regression", why)
-    _two_classes(len(values), frame, series)
     classes = tuple(map(number_name, values))
     y = np.searchsorted(values, numbers).astype(np.int32)
     return Targets(y, classes, "classification", _why("classification", task is not None, classes))
@@ -78,7 +77,6 @@ def _of_numbers(series: Series, frame: Frame, task: Task | None) -> Targets:
 
 def _classes(texts: list[str], frame: Frame, series: Series, task: Task | None) -> Targets:
     values = np.unique(texts)
-    _two_classes(len(values), frame, series)
     classes = tuple(str(value) for value in values)
     y = np.searchsorted(values, texts).astype(np.int32)
     return Targets(y, classes, "classification", _why("classification", task is not None, classes))
@@ -123,14 +121,6 @@ def _refuse_missing(series: Series, frame: Frame) -> None:
         raise InputError(
             f"{frame.at(row)}: the target {series.name!r} holds {held!r} ({int(gone.sum())} of "
             f"{len(gone)} rows have no target); fill it in or remove these rows"
-        )
-
-
-def _two_classes(count: int, frame: Frame, series: Series) -> None:
-    if count < 2:
-        raise InputError(
-            f"{frame.where}: the target {series.name!r} has one value in all rows, so there is "
-            "nothing to tell apart; name another target"
         )
 
 
