@@ -119,11 +119,11 @@ def _fit(config: Fit, output: Output) -> None:
     job = Job.of(config.task)
     config = dataclasses.replace(config, task=job.task)
     folder = Path(output.out or Path(DEFAULT_ROOT) / folder_name(config, output.name))
+    if not output.quiet and not output.json:
+        print_decisions(job.dataset, Console())
     if output.dry_run:
         print_plan(job, config, folder, output.json)
         return
-    if not output.quiet and not output.json:
-        print_decisions(job.dataset, Console())
     posterior = job.train(config, folder, False if output.quiet or output.json else None)
     result = result_of(saved_run(folder), Rows(job.dataset, True), posterior)
     if output.json:

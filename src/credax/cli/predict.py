@@ -20,7 +20,7 @@ class Predict:
     """Predictions of a finished run for new inputs, their uncertainty, and which to trust.
 
     The column trust says yes if the run has a conformal calibrator of sets (credax calibrate) and
-    the row's set holds exactly one class; else if the row's epistemic or total uncertainty is at
+    the row's set holds the label alone; else if the row's epistemic or total uncertainty is at
     most a limit, below which the validation rows of the run kept the allowed share of errors. A
     row with a level or a missing value that no training row had is never trusted. The column reason
     says why.

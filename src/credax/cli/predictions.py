@@ -139,9 +139,10 @@ def trusted(
     conformal = [name for name, (found, _) in sets.items() if isinstance(found, np.ndarray)]
     evidence = load_evidence(folder / FILE)
     if conformal:
-        found = _by_sets(conformal[0], *sets[conformal[0]], class_names)
+        label = np.asarray(prediction.label)
+        found = _by_sets(conformal[0], *sets[conformal[0]], class_names, label)
     elif evidence is None:
-        rule = "the run held no validation rows out: train with --validation 0.15, or calibrate it"
+        rule = "the run keeps no predictions of validation rows: credax fit with --validation 0.15"
         found = Trusted(np.full(rows, "unknown"), np.full(rows, rule), rule)
     else:
         found = _by_limits(prediction, trust_rule(evidence, error))
@@ -152,15 +153,18 @@ def trusted(
     return found._replace(trust=trust, reason=np.where(odd, np.array(flags), found.reason))
 
 
-def _by_sets(name: str, found: np.ndarray, level: float, class_names: Sequence[str]) -> Trusted:
-    sizes = found.sum(axis=1)
+def _by_sets(
+    name: str, found: np.ndarray, level: float, class_names: Sequence[str], label: np.ndarray
+) -> Trusted:
+    alone = (found.sum(axis=1) == 1) & found[np.arange(len(found)), label]
+    words = {0: "no class", 1: "one class"}
     reasons = [
-        f"the {level:.0%} set of {name} holds "
-        + ("one class" if len(inside) == 1 else f"{len(inside)} classes: {', '.join(inside[:4])}")
-        for inside in _names(found, class_names)
+        f"the {level:.0%} set of {name} holds {words.get(len(names), f'{len(names)} classes')}"
+        + (f": {', '.join(names[:4])}" if names and not yes else "")
+        for names, yes in zip(_names(found, class_names), alone, strict=True)
     ]
-    rule = f"the {level:.0%} prediction set of {name} holds exactly one class"
-    return Trusted(np.where(sizes == 1, "yes", "no"), np.array(reasons), rule)
+    rule = f"the {level:.0%} prediction set of {name} holds exactly one class, the label"
+    return Trusted(np.where(alone, "yes", "no"), np.array(reasons), rule)
 
 
 def _by_limits(prediction: Any, rule: Any) -> Trusted:

@@ -36,7 +36,7 @@ def read_npz(
     first; bytes stay bytes (and ``[rows, height, width]`` of bytes gets a channel axis), all else
     becomes float32. Text, truth values and integers with at most 20 distinct values in ``y`` mean
     classification, other numbers regression, unless ``task`` says otherwise; integers are class
-    numbers from 0.
+    numbers if ``class_names`` are there, else the names of the classes that occur.
     Features, channels and regression targets are standardised by the training rows.
     """
     path = Path(path)
@@ -150,8 +150,14 @@ def _as_classes(parts, names: tuple[str, ...], path: Path):
         names = tuple(v.decode("utf-8", "replace") if isinstance(v, bytes) else v for v in values)
         names = tuple(map(str, names))
     parts = {part: (x, as_labels(y, str(path))) for part, (x, y) in parts.items()}
-    top = max(int(y.max()) for _, y in parts.values())
-    return parts, names or tuple(str(label) for label in range(top + 1))
+    values = np.unique(np.concatenate([y for _, y in parts.values()]))
+    if names or values[0] < 0:  # a negative label is reported by its row when the set is checked
+        return parts, names or tuple(map(str, range(int(values[-1]) + 1)))
+    # Labels 0, 1000 and 2000 are three classes, not 2001.
+    parts = {
+        part: (x, np.searchsorted(values, y).astype(np.int32)) for part, (x, y) in parts.items()
+    }
+    return parts, tuple(map(str, values.tolist()))
 
 
 def _divide(x, y, task: Task, test_fraction: float, seed: int):

@@ -83,7 +83,7 @@ class Frame:
     def __getitem__(self, name: str) -> Series:
         """A column by its name; a name that is not there is an error with the nearest one."""
         if name not in self.names:
-            raise unknown(f"column of {self.where}", name, self.names)
+            raise unknown(f"column of {self.where}", name, (*self.names, *self.passed_over))
         return self.series[self.names.index(name)]
 
     def at(self, row: int) -> str:
@@ -131,11 +131,14 @@ def frame_of(table: Any, where: str = "the frame", ignore: Sequence[str] = ()) -
 
     ``ignore`` names columns that are not looked at, whatever they hold.
     """
+    if hasattr(table, "collect"):
+        raise InputError(f"{where} is a {type(table).__name__}; collect it first")
     names = getattr(table, "column_names", getattr(table, "columns", None))
-    if names is None or not hasattr(table, "__getitem__") or not hasattr(table, "__len__"):
-        remedy = "give a pandas or polars DataFrame or a pyarrow Table"
-        remedy = "collect it first" if hasattr(table, "collect") else remedy
-        raise InputError(f"{where} is a {type(table).__name__}; {remedy}")
+    if names is None or not hasattr(table, "__getitem__"):
+        raise InputError(
+            f"{where} is a {type(table).__name__}; give a pandas or polars DataFrame or a pyarrow "
+            "Table"
+        )
     texts = [str(name) for name in names]
     refuse_twice(texts, where)
     names = dict(zip(texts, names, strict=True))

@@ -67,8 +67,7 @@ def date_orders(cells: Iterable[str]) -> set[Order]:
 def parse_date(cell: str, order: Order) -> np.datetime64 | None:
     """A date, perhaps with a time, or None; a time with an offset is turned into UTC.
 
-    Years have four digits. Dates with points have the day first; those with the year first are read
-    in any order.
+    Years have four digits. Dates with points have the day first.
 
     >>> parse_date("31.12.2024 18:30", "dmy")
     np.datetime64('2024-12-31T18:30:00.000000')

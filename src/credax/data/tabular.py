@@ -123,7 +123,7 @@ def from_frame(
     if len(found) < 2:
         raise InputError(f"{name} has {len(found)} rows; give at least two")
     more: Any = {"validation": validation, "train_rows": train_rows, "test_rows": test_rows}
-    wanted = (target,) if isinstance(target, str) else tuple(target)
+    wanted = _target_names(found.names, name, target)
     made = _dataset(found, name, wanted, kinds, ignore, task, test_fraction, split, **more)
     return check(made, name)
 

@@ -37,7 +37,10 @@ def dates_of(series: Series, order: Order, frame: Frame) -> np.ndarray:
     found = np.full(len(series), np.datetime64("NaT", "us"))
     for row in np.flatnonzero(~series.missing):
         text = series.texts()[row] if series.stored != "text" else series.values[row]
-        when = parse_date(text, order)
+        # The year first, or points, leave no doubt whatever order the training rows had.
+        tries: tuple[Order, ...] = (order, "ymd", "dmy") if "." in text else (order, "ymd")
+        whens = (parse_date(text, each) for each in tries)
+        when = next((found for found in whens if found is not None), None)
         if when is None:
             raise InputError(
                 f"{frame.at(row)}: column {series.name!r} holds {text!r}, which is not a date as "
