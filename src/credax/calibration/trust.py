@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float
-from scipy import stats
+from scipy.special import bdtrc
 
 from credax.errors import DamagedFile, InputError
 from credax.files import load_arrays, save_tree
@@ -160,7 +160,7 @@ def coverage_limit(
     found = [
         value
         for value, misses, rows in _steps(score, wrong)
-        if rows >= FEWEST and stats.binom.sf(misses - 1, rows, error) >= SIGNIFICANCE
+        if rows >= FEWEST and (misses == 0 or bdtrc(misses - 1, rows, error) >= SIGNIFICANCE)
     ]
     return found[-1] if found else None
 

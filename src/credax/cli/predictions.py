@@ -13,7 +13,6 @@ import numpy as np
 
 from credax.calibration import Intervals
 from credax.calibration.trust import FILE, load_evidence, trust_rule, uncertainty
-from credax.cli.evaluation import applied, stored
 from credax.errors import InputError
 from credax.prediction import ClassPrediction
 
@@ -83,6 +82,10 @@ def calibrated(prediction: Any, folder: Path, name: str | None) -> tuple[Any, di
 
     Sets and intervals are those of the prediction as it is: so they were fitted.
     """
+    if name is None and not (folder / "calibration").is_dir():
+        return prediction, {}
+    from credax.cli.evaluation import applied, stored
+
     known = stored(folder)
     if name is not None and name not in known:
         kept = f"it has {', '.join(known)}" if known else "it has none"
@@ -139,8 +142,9 @@ def trusted(
     conformal = [name for name, (found, _) in sets.items() if isinstance(found, np.ndarray)]
     evidence = load_evidence(folder / FILE)
     if conformal:
+        inside, level = sets[conformal[0]]
         label = np.asarray(prediction.label)
-        found = _by_sets(conformal[0], *sets[conformal[0]], class_names, label)
+        found = _by_sets(conformal[0], inside, level, class_names, label)
     elif evidence is None:
         rule = "the run keeps no predictions of validation rows: credax fit with --validation 0.15"
         found = Trusted(np.full(rows, "unknown"), np.full(rows, rule), rule)

@@ -2,7 +2,7 @@
 
 import os
 from pathlib import Path
-from typing import cast, get_args
+from typing import Any, cast, get_args
 
 import numpy as np
 
@@ -140,7 +140,7 @@ def _guess_task(y: np.ndarray) -> Task:
     return "classification" if few else "regression"
 
 
-def _as_classes(parts, names: tuple[str, ...], path: Path):
+def _as_classes(parts, names: tuple[str, ...], path: Path) -> tuple[Any, tuple[str, ...]]:
     y = np.concatenate([y for _, y in parts.values()])
     if y.ndim != 1:
         raise InputError(f"{path}: y has shape {y.shape}; give one label per row")

@@ -101,8 +101,8 @@ class Columns:
         for each in values["columns"]:
             check_settings(Column, each, f"{where}, columns,")
             listed = {"levels", "parts"}
-            each = {n: tuple(v) if n in listed else v for n, v in each.items()}
-            columns.append(Column(**each))
+            own: Any = {n: tuple(v) if n in listed else v for n, v in each.items()}
+            columns.append(Column(**own))
         values |= {"targets": tuple(values["targets"]), "ignored": tuple(values.get("ignored", ()))}
         made = cls(**{**values, "columns": tuple(columns)})
         if len(made.features) != width or not all(column.is_sound() for column in columns):

@@ -18,7 +18,7 @@ def numbers_of(series: Series, frame: Frame) -> Float[np.ndarray, " rows"]:
         numbers = np.where(series.missing, np.nan, series.values.astype(np.float64))
     else:
         numbers = np.full(len(series), np.nan)
-        for row in np.flatnonzero(~series.missing):
+        for row in np.flatnonzero(~series.missing).tolist():
             numbers[row] = _number(series, row, frame)
     bad = np.isinf(numbers)
     if bad.any():
@@ -35,7 +35,7 @@ def dates_of(series: Series, order: Order, frame: Frame) -> np.ndarray:
     if series.stored == "date":
         return series.values
     found = np.full(len(series), np.datetime64("NaT", "us"))
-    for row in np.flatnonzero(~series.missing):
+    for row in np.flatnonzero(~series.missing).tolist():
         text = series.texts()[row] if series.stored != "text" else series.values[row]
         # The year first, or points, leave no doubt whatever order the training rows had.
         tries: tuple[Order, ...] = (order, "ymd", "dmy") if "." in text else (order, "ymd")

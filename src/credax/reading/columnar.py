@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from credax.errors import InputError, MissingExtra
+from credax.errors import DamagedFile, InputError, MissingExtra
 from credax.reading.regular import damage, read_bytes
 
 MOST_CELLS = 2**28
@@ -15,21 +15,27 @@ def read_columnar(path: str | os.PathLike[str]) -> Any:
     """A ``.parquet`` or ``.feather`` file as a ``pyarrow.Table``."""
     path = Path(path)
     try:
-        import pyarrow as pa
-        import pyarrow.feather
-        import pyarrow.parquet
+        from pyarrow import BufferReader, feather, parquet
     except ImportError:
         raise MissingExtra("pyarrow", "data", f"reading {path.suffix} files") from None
-    source = pa.BufferReader(read_bytes(path))
+    source = BufferReader(read_bytes(path))
     problem = f"is not a readable {path.suffix} file"
-    with damage(path, "write it again", problem=problem):
-        if path.suffix.lower() == ".parquet":
-            file = pa.parquet.ParquetFile(source)
-            _check(path, file.metadata.num_rows, file.metadata.num_columns)
-            return file.read(use_threads=False)
-        table = pa.feather.read_table(source, use_threads=False)
-        _check(path, table.num_rows, table.num_columns)
-        return table
+    try:
+        with damage(path, "write it again", problem=problem):
+            if path.suffix.lower() == ".parquet":
+                file = parquet.ParquetFile(source)
+                _check(path, file.metadata.num_rows, file.metadata.num_columns)
+                table = file.read(use_threads=False)
+            else:
+                table = feather.read_table(source, use_threads=False)
+                _check(path, table.num_rows, table.num_columns)
+            table.validate(full=True)  # offsets may point outside the file
+            return table
+    except DamagedFile as error:
+        if not isinstance(error.__cause__, MemoryError):
+            raise
+    # A damaged length: nothing was allocated, so memory is not what is short.
+    raise DamagedFile(f"{path} {problem} (a length is too large); write it again")
 
 
 def _check(path: Path, rows: int, columns: int) -> None:
