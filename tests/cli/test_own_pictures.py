@@ -83,7 +83,7 @@ def test_report_evaluate_and_a_changed_folder(work, capsys):
     assert main(["report", "run"]) == 0
     page = Path("run/report.html").read_text()
     assert "8 by 8, red, green, blue; cut around the centre, bilinear" in page
-    assert "1 could not be read and are left out" in page
+    assert "1 left out: they cannot be read" in page
     assert main(["evaluate", "run", "--json"]) == 0
     before = json.loads(capsys.readouterr().out.split("\n", 1)[1])
     assert before["accuracy"] > 0.8

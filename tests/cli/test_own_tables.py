@@ -65,7 +65,7 @@ def test_what_was_decided_is_printed_stored_and_in_the_report(work, capsys):
     said = capsys.readouterr().out
     for words in ("one-hot, 3 levels: blue,", "year, month, weekday, days", "0 or 1", " missing: "):
         assert words in said
-    assert "guessed" in said
+    assert "classification, by its text" in said
     columns = json.loads(Path("run/config.json").read_text())["dataset"]["preparation"]["columns"]
     assert [c["kind"] for c in columns] == ["category", "number", "boolean", "date", "number"]
     assert main(["report", "run"]) == 0

@@ -49,7 +49,8 @@ def read_npz(
     else:
         parts = {part: (x, _as_numbers(y, path)) for part, (x, y) in parts.items()}
     if "all" in parts:
-        parts = _divide(*parts["all"], task, test_fraction, split or 0)
+        x, y = parts["all"]
+        parts = _divide(x, y, task, test_fraction, split or 0)
     elif split is not None:
         raise InputError(f"split is {split}, but {path} brings its own splits; leave split out")
     return assemble(path.name, parts, task, names)

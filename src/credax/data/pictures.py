@@ -113,7 +113,7 @@ class Pictures:
         """One line: what pictures become, and how many were left out."""
         colours = "grey" if self.channels == 1 else "red, green, blue"
         become = f"{self.height} by {self.width}, {colours}; cut around the centre, bilinear"
-        note = f"{self.left_out} could not be read and are left out" if self.left_out else ""
+        note = f"{self.left_out} left out: they cannot be read" if self.left_out else ""
         return [("pictures", f"{self.count} files", become, note)]
 
     def to_json(self) -> dict[str, Any]:

@@ -50,7 +50,8 @@ def _one(series: Series, frame: Frame, task: Task | None) -> Targets:
     texts = series.texts()
     numeric = np.array([is_number(text) for text in texts])
     if task == "regression":
-        return Targets(_numbers(series, frame, task), (), "regression", _why("regression", True))
+        why = _why("regression", True, "")
+        return Targets(_numbers(series, frame, task), (), "regression", why)
     if numeric.all():
         return _of_numbers(series, frame, task)
     if task is None and numeric.any():
@@ -68,18 +69,21 @@ def _of_numbers(series: Series, frame: Frame, task: Task | None) -> Targets:
     values = np.unique(numbers)
     whole = bool((numbers == np.rint(numbers)).all()) and few_values(len(values), len(numbers))
     if task is None and not whole:
-        why = _why("regression", False)
+        why = _why("regression", False, "its numbers (else --task classification)")
         return Targets(_numbers(series, frame, task), (), "regression", why)
     classes = tuple(map(number_name, values))
     y = np.searchsorted(values, numbers).astype(np.int32)
-    return Targets(y, classes, "classification", _why("classification", task is not None, classes))
+    found = "its few whole numbers (else --task regression)"
+    why = _why("classification", task is not None, found, classes)
+    return Targets(y, classes, "classification", why)
 
 
 def _classes(texts: list[str], frame: Frame, series: Series, task: Task | None) -> Targets:
     values = np.unique(texts)
     classes = tuple(str(value) for value in values)
     y = np.searchsorted(values, texts).astype(np.int32)
-    return Targets(y, classes, "classification", _why("classification", task is not None, classes))
+    why = _why("classification", task is not None, "its text", classes)
+    return Targets(y, classes, "classification", why)
 
 
 def _numbers(series: Series, frame: Frame, task: Task | None) -> np.ndarray:
@@ -124,10 +128,8 @@ def _refuse_missing(series: Series, frame: Frame) -> None:
         )
 
 
-def _why(task: str, given: bool, classes: Sequence[str] = ()) -> str:
-    said = "as said" if given else f"guessed; --task {_OTHER[task]} for the other"
+def _why(task: Task, given: bool, found: str, classes: Sequence[str] = ()) -> str:
+    """How the task was chosen, and which classes there are."""
+    said = f"{task} as said" if given else f"{task}, by {found}"
     names = ", ".join(classes[:6]) + (", ..." if len(classes) > 6 else "")
-    return f"{task} ({said})" + (f", {len(classes)} classes: {names}" if classes else "")
-
-
-_OTHER = {"classification": "regression", "regression": "classification"}
+    return said + (f"; {len(classes)} classes: {names}" if classes else "")
