@@ -101,7 +101,7 @@ class Dataset:
         if held.all() or not held.any():
             raise InputError(
                 f"validation is {fraction}, which leaves no rows on one side of "
-                f"{len(self.train)} training rows; choose a share nearer to 0.1"
+                f"{len(self.train)} training rows; choose a share nearer to 0.1, or 0 for none"
             )
         return dataclasses.replace(self, train=self.train[~held], validation=self.train[held])
 

@@ -1,5 +1,6 @@
 """What each column of a table is and how it becomes numbers, decided on the training rows."""
 
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -13,6 +14,8 @@ from credax.data.parsing import BOOLEANS, Order, date_orders, number_name, plain
 from credax.data.values import DAY, date_parts, dates_of, numbers_of
 from credax.errors import InputError
 
+# Thousands, per cent, currencies, years of two digits: read as text they would be wrong.
+_DIGITS = re.compile(r"[$€£]?\s*[+-]?\d[\d.,'’/\s-]*[%$€£]?")
 MOST_LEVELS = 50
 """Levels of a category that are encoded one by one; more are refused with advice."""
 ROUNDING = 1e-5
@@ -56,14 +59,19 @@ def _kind(series: Series, frame: Frame, wanted: str | None) -> tuple[Kind, Order
         return kind, order or "ymd"  # pyright: ignore[reportReturnType] (checked against KINDS)
     if series.stored != "text":
         return series.stored, "ymd"
-    texts = [text for text, gone in zip(series.values, series.missing, strict=True) if not gone]
-    numeric = [is_number(text) for text in texts]
-    if all(numeric):
+    there = series.values[~series.missing]
+    try:
+        there.astype(np.float64)
+    except ValueError:
+        pass
+    else:
         return "number", "ymd"
+    texts = there.tolist()
     if all(text.lower() in BOOLEANS for text in texts):
         return "boolean", "ymd"
-    if date_orders(texts):
+    if date_orders(dict.fromkeys(texts)):
         return "date", _order(series, frame)
+    numeric = [is_number(text) for text in texts]
     if 2 * sum(numeric) > len(texts):
         rows = np.flatnonzero(~series.missing)
         row = int(rows[numeric.index(False)])
@@ -73,12 +81,18 @@ def _kind(series: Series, frame: Frame, wanted: str | None) -> tuple[Kind, Order
             f"it, say that the column is text with --kinds {series.name}=category, or leave it out "
             "by ignore"
         )
+    if all(_DIGITS.fullmatch(text) for text in texts):
+        raise InputError(
+            f"{frame.where}: column {series.name!r} holds numbers or dates in a form that is not "
+            f"read, such as {texts[0]!r}; write 1234.5 and 2024-12-31, or say --kinds "
+            f"{series.name}=category"
+        )
     return "category", "ymd"
 
 
 def _order(series: Series, frame: Frame) -> Order:
     texts = [text for text, gone in zip(series.values, series.missing, strict=True) if not gone]
-    orders = date_orders(texts)
+    orders = date_orders(dict.fromkeys(texts))
     if len(orders) == 1:
         return orders.pop()
     if not orders:

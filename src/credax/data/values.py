@@ -18,8 +18,11 @@ def numbers_of(series: Series, frame: Frame) -> Float[np.ndarray, " rows"]:
         numbers = np.where(series.missing, np.nan, series.values.astype(np.float64))
     else:
         numbers = np.full(len(series), np.nan)
-        for row in np.flatnonzero(~series.missing).tolist():
-            numbers[row] = _number(series, row, frame)
+        try:
+            numbers[~series.missing] = series.values[~series.missing].astype(np.float64)
+        except (TypeError, ValueError):
+            for row in np.flatnonzero(~series.missing).tolist():
+                numbers[row] = _number(series, row, frame)
     bad = np.isinf(numbers)
     if bad.any():
         row = int(np.argmax(bad))
@@ -35,19 +38,25 @@ def dates_of(series: Series, order: Order, frame: Frame) -> np.ndarray:
     if series.stored == "date":
         return series.values
     found = np.full(len(series), np.datetime64("NaT", "us"))
+    texts, known = series.texts(), {}
     for row in np.flatnonzero(~series.missing).tolist():
-        text = series.texts()[row] if series.stored != "text" else series.values[row]
-        # The year first, or points, leave no doubt whatever order the training rows had.
-        tries: tuple[Order, ...] = (order, "ymd", "dmy") if "." in text else (order, "ymd")
-        whens = (parse_date(text, each) for each in tries)
-        when = next((found for found in whens if found is not None), None)
-        if when is None:
+        text = texts[row]
+        if text not in known:
+            known[text] = _date(text, order)
+        if known[text] is None:
             raise InputError(
                 f"{frame.at(row)}: column {series.name!r} holds {text!r}, which is not a date as "
                 f"in training ({_ORDERS[order]}); correct it, or leave it empty"
             )
-        found[row] = when
+        found[row] = known[text]
     return found
+
+
+def _date(text: str, order: Order) -> np.datetime64 | None:
+    # The year first, or points, leave no doubt whatever order the training rows had.
+    tries: tuple[Order, ...] = (order, "ymd", "dmy") if "." in text else (order, "ymd")
+    whens = (parse_date(text, each) for each in tries)
+    return next((when for when in whens if when is not None), None)
 
 
 def date_parts(dates: np.ndarray, offset: float) -> dict[str, np.ndarray]:
