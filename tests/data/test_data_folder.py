@@ -7,7 +7,7 @@ import zlib
 
 import numpy as np
 import pytest
-from PIL import Image
+from PIL import Image, ImageOps
 
 from credax.data import folder as folders
 from credax.data import load, picture_store
@@ -207,15 +207,27 @@ def test_every_mode_becomes_bytes():
     assert colour.decode(bytes_of(inks, "jpeg"), "").max() < 10
 
 
-def test_photographs_are_turned_upright(tmp_path):
-    pixels = np.zeros((6, 10, 3), np.uint8)
-    pixels[:, :5] = 250
+@pytest.mark.parametrize("orientation", [*range(10), 60000])
+def test_photographs_are_turned_upright(tmp_path, orientation):
+    pixels = RNG.integers(0, 256, (6, 10, 3), np.uint8)
     exif = Image.Exif()
-    exif[0x0112] = 6  # to be turned by 90 degrees clockwise
+    exif[0x0112] = orientation
     path = picture(tmp_path / "a.png", pixels, exif=exif)
-    assert read_header(path)[:2] == (10, 6)
-    found = Pictures(10, 6, 3).decode(path.read_bytes(), "")
-    np.testing.assert_array_equal(found, np.rot90(pixels, -1))
+    with Image.open(path) as image:
+        upright = np.asarray(ImageOps.exif_transpose(image))
+    assert read_header(path)[:2] == upright.shape[:2]
+    found = Pictures(*upright.shape).decode(path.read_bytes(), "")
+    np.testing.assert_array_equal(found, upright)
+
+
+def test_damaged_exif_data_is_no_damage_of_the_picture(tmp_path):
+    pixels = np.full((6, 10, 3), 90)
+    path = picture(tmp_path / "a.jpg", pixels, exif=b"Exif\0\0II*\0\xff\xff\xff\x7f")
+    (header,) = in_threads(read_header, [path])
+    assert header[:2] == (6, 10)
+    read = Pictures(6, 10, 3).read([path])
+    assert not read.damaged
+    np.testing.assert_allclose(read.x[0], 90, atol=3)
 
 
 def test_pictures_come_in_their_order():

@@ -23,6 +23,10 @@ MOST_FILE = 2**28
 _GREY = ("1", "L", "LA", "I", "I;16", "I;16B", "I;16L")
 _NOT_A_PICTURE = "is not a readable picture"
 _AT_ONCE = 1024
+_ORIENTATION = 0x0112
+# What makes a picture upright, by the orientation that its EXIF data tells.
+_TURNS = {2: "FLIP_LEFT_RIGHT", 3: "ROTATE_180", 4: "FLIP_TOP_BOTTOM", 5: "TRANSPOSE"}
+_TURNS |= {6: "ROTATE_270", 7: "TRANSVERSE", 8: "ROTATE_90"}
 _WIDE = 257  # 65535 / 255: what one step of 8 bits is in 16
 
 
@@ -139,9 +143,8 @@ def read_header(path: Path) -> Header | Unreadable:
     try:
         with open_regular(path) as file, problem, _image().open(file, formats=FORMATS) as picture:
             _check_pixels(picture)
-            # Orientations 5 to 8 lie on their side.
-            turned = picture.getexif().get(0x0112, 1) in (5, 6, 7, 8)
-            width, height = picture.size[::-1] if turned else picture.size
+            lying = _orientation(picture) >= 5
+            width, height = picture.size[::-1] if lying else picture.size
             return Header(height, width, picture.mode in _GREY)
     except InputError as error:
         return _unreadable(path, error)
@@ -193,10 +196,18 @@ def _check_pixels(picture: Any) -> None:
         raise ValueError(f"it has {picture.width} by {picture.height} pixels")
 
 
-def _upright(picture: Any) -> Any:
-    from PIL import ImageOps
+def _orientation(picture: Any) -> int:
+    """How a camera was held, from 1 to 8; damaged EXIF data does not damage the picture."""
+    try:
+        found = picture.getexif().get(_ORIENTATION, 1)
+    except Exception:
+        return 1
+    return found if found in _TURNS else 1
 
-    return ImageOps.exif_transpose(picture)
+
+def _upright(picture: Any) -> Any:
+    turn = _TURNS.get(_orientation(picture))
+    return picture if turn is None else picture.transpose(_image().Transpose[turn])
 
 
 def _eight_bits(picture: Any) -> Any:
