@@ -343,6 +343,35 @@ def test_bad_frames_are_one_sentence(change, options, words):
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize("place", [3, 17, 36])
+def test_the_row_that_is_named_is_the_row_of_the_frame(tmp_path, place):
+    """Whichever split it falls into, also when only training rows are looked at."""
+    cells = [*map(str, range(40))]
+    cells[place] = "odd"
+    frame = pd.DataFrame({"a": cells, "b": numbers(), "y": numbers(seed=1)})
+    with pytest.raises(InputError, match=f"row {place + 1}: column 'a' holds 'odd'"):
+        from_frame(frame, target="y")
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    with pytest.raises(InputError, match=f"line {place + 2}: column 'a' holds 'odd'"):
+        load(tmp_path / "t.csv", target="y")
+
+
+def test_what_a_spreadsheet_says_of_its_separator(tmp_path):
+    text = "sep=;\na,b;c;y\n" + "".join(f"{k},5;{k % 3};{k % 2},25\n" for k in range(20))
+    (tmp_path / "t.csv").write_text(text)
+    data = load(tmp_path / "t.csv", target="y")
+    assert data.feature_names == ("a,b", "c")
+    assert set(data.train.y.tolist()) == {0.25, 1.25}
+    (tmp_path / "t.csv").write_text(text.replace("7,5;", "x;"))
+    with pytest.raises(InputError, match=r"line 10: column 'a,b' holds 'x'"):
+        load(tmp_path / "t.csv", target="y")
+
+
+def test_numbers_with_underscores_are_names():
+    frame = pd.DataFrame({"code": ["1_0", "2_0"] * 20, "y": numbers()})
+    assert from_frame(frame, target="y").feature_names == ("code=1_0", "code=2_0")
+
+
 def test_many_levels_are_refused_with_advice():
     frame = pd.DataFrame({"city": [f"c{k % 60}" for k in range(900)], "y": numbers(900)})
     with pytest.raises(InputError, match="holds 60 different texts and at most 50 are encoded"):

@@ -29,8 +29,7 @@ def decide_columns(frame: Frame, train: np.ndarray, kinds: Mapping[str, str]) ->
             frame[name]  # an error that names the nearest column
         if kind not in KINDS:
             raise InputError(f"kinds has {name}={kind}; a column is one of {', '.join(KINDS)}")
-    lines = None if frame.lines is None else tuple(np.array(frame.lines)[train].tolist())
-    rows = Frame(frame.where, tuple(series.rows(train) for series in frame.series), lines)
+    rows = frame.rows(train)
     found = tuple(decide(series, rows, kinds.get(series.name)) for series in rows.series)
     if not any(column.features for column in found):
         raise InputError(
@@ -59,14 +58,9 @@ def _kind(series: Series, frame: Frame, wanted: str | None) -> tuple[Kind, Order
         return kind, order or "ymd"  # pyright: ignore[reportReturnType] (checked against KINDS)
     if series.stored != "text":
         return series.stored, "ymd"
-    there = series.values[~series.missing]
-    try:
-        there.astype(np.float64)
-    except ValueError:
-        pass
-    else:
+    texts = series.values[~series.missing].tolist()
+    if all(map(is_number, texts)):
         return "number", "ymd"
-    texts = there.tolist()
     if all(text.lower() in BOOLEANS for text in texts):
         return "boolean", "ymd"
     if date_orders(dict.fromkeys(texts)):

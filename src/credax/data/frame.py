@@ -1,5 +1,6 @@
 """A table of named columns, wherever it comes from: text, parquet, feather, pandas, polars."""
 
+import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
@@ -52,11 +53,15 @@ class Series:
 
 @dataclass(frozen=True)
 class Frame:
-    """Columns of one length with different names; ``lines`` are those of a text file."""
+    """Columns of one length with different names.
+
+    ``places`` say where each row is in its source: ``word`` is line (of a text) or row (from 1).
+    """
 
     where: str
     series: tuple[Series, ...]
-    lines: tuple[int, ...] | None = None
+    places: Sequence[int] = ()
+    word: Literal["line", "row"] = "row"
     passed_over: tuple[str, ...] = ()
     """Names of columns that are there and were not asked for."""
 
@@ -87,23 +92,27 @@ class Frame:
         return self.series[self.names.index(name)]
 
     def at(self, row: int) -> str:
-        """Where a row is, for a message: the line of a text file, or the row from 1."""
-        if self.lines is None:
-            return f"{self.where}, row {row + 1}"
-        return f"{self.where}, line {self.lines[row]}"
+        """Where a row is, for a message."""
+        return f"{self.where}, {self.word} {self.places[row]}"
+
+    def rows(self, chosen: np.ndarray) -> "Frame":
+        """Some rows, by a mask; they know where they were."""
+        series = tuple(each.rows(chosen) for each in self.series)
+        places = np.asarray(self.places)[chosen].tolist()
+        return dataclasses.replace(self, series=series, places=places)
 
     def without(self, names: Sequence[str]) -> "Frame":
         """The frame without these columns, each of which must be there."""
         for name in names:
             self[name]
         kept = tuple(series for series in self.series if series.name not in names)
-        return Frame(self.where, kept, self.lines)
+        return dataclasses.replace(self, series=kept)
 
     def only(self, names: Sequence[str]) -> "Frame":
         """The columns that are among these names; the others are remembered by their names."""
         kept = tuple(series for series in self.series if series.name in names)
         others = tuple(name for name in self.names if name not in names)
-        return Frame(self.where, kept, self.lines, others)
+        return dataclasses.replace(self, series=kept, passed_over=others)
 
 
 def refuse_twice(names: Sequence[str], where: str) -> None:
@@ -123,7 +132,7 @@ def frame_of_cells(cells: Cells) -> Frame:
         values[:] = texts
         missing = np.array([is_missing(text) for text in texts], bool)
         series.append(Series(name or f"column {position + 1}", "text", values, missing))
-    return Frame(str(cells.path), tuple(series), tuple(line for line, _ in cells.rows))
+    return Frame(str(cells.path), tuple(series), [line for line, _ in cells.rows], "line")
 
 
 def frame_of(table: Any, where: str = "the frame", ignore: Sequence[str] = ()) -> Frame:
@@ -146,7 +155,8 @@ def frame_of(table: Any, where: str = "the frame", ignore: Sequence[str] = ()) -
         if name not in names:
             raise unknown(f"column of {where}", name, names)
     kept = [name for name in names if name not in ignore]
-    return Frame(where, tuple(_series(table[names[name]], name, where) for name in kept))
+    series = tuple(_series(table[names[name]], name, where) for name in kept)
+    return Frame(where, series, range(1, len(series[0]) + 1 if series else 1))
 
 
 def _series(column: Any, name: str, where: str) -> Series:

@@ -3,6 +3,7 @@
 import numpy as np
 from jaxtyping import Float
 
+from credax.data.cells import is_number
 from credax.data.frame import Frame, Series
 from credax.data.parsing import Order, parse_date
 from credax.errors import InputError
@@ -18,11 +19,8 @@ def numbers_of(series: Series, frame: Frame) -> Float[np.ndarray, " rows"]:
         numbers = np.where(series.missing, np.nan, series.values.astype(np.float64))
     else:
         numbers = np.full(len(series), np.nan)
-        try:
-            numbers[~series.missing] = series.values[~series.missing].astype(np.float64)
-        except (TypeError, ValueError):
-            for row in np.flatnonzero(~series.missing).tolist():
-                numbers[row] = _number(series, row, frame)
+        for row in np.flatnonzero(~series.missing).tolist():
+            numbers[row] = _number(series, row, frame)
     bad = np.isinf(numbers)
     if bad.any():
         row = int(np.argmax(bad))
@@ -74,10 +72,10 @@ def date_parts(dates: np.ndarray, offset: float) -> dict[str, np.ndarray]:
 
 
 def _number(series: Series, row: int, frame: Frame) -> float:
-    try:
-        return float(series.values[row])
-    except (TypeError, ValueError):
+    text = str(series.values[row])
+    if not is_number(text):
         raise InputError(
-            f"{frame.at(row)}: column {series.name!r} holds {str(series.values[row])!r}, which is "
-            "not a finite number; correct it, or leave it empty if it is not known"
-        ) from None
+            f"{frame.at(row)}: column {series.name!r} holds {text!r}, which is not a finite "
+            "number; correct it, or leave it empty if it is not known"
+        )
+    return float(text)
