@@ -119,6 +119,20 @@ def test_evidence_of_classes_and_numbers(tmp_path):
     assert load_evidence(tmp_path / "absent.safetensors") is None
 
 
+def test_predictions_that_are_not_finite_are_wrong_and_most_uncertain(tmp_path):
+    means = np.array([[[0.0], [np.nan]]])
+    found = evidence(GaussianPrediction(means, np.ones_like(means)), np.zeros(2))
+    assert found.wrong[:, 0].tolist() == [False, True]
+    logs = np.array([[[0.0, -9.0], [np.nan, np.nan]]])
+    found = evidence(ClassPrediction(logs), np.array([0, 0]))
+    assert found.wrong[:, 0].tolist() == [False, True]
+    assert np.isfinite(found.scores["total"]).all()
+    assert found.scores["total"][1] > 1e300
+    save_evidence(tmp_path / "t", found)
+    assert load_evidence(tmp_path / "t").wrong.tolist() == found.wrong.tolist()
+    assert evidence(object(), np.zeros(3)) is None
+
+
 @pytest.mark.parametrize(
     "arrays",
     [

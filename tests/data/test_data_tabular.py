@@ -243,6 +243,10 @@ def test_empty_and_constant_columns_tell_nothing():
     assert notes["nothing"] == "no training row has a value"
     assert notes["same"] == notes["when"] == "constant: of no use"
     assert data.preparation.names == ("same", "when", "a")
+    new = pd.DataFrame({"same": ["z"], "when": ["2025-01-01"], "a": [1.0]})
+    assert data.preparation.encode(frame_of(new)).flags == (
+        ("same has the unseen level 'z'", "when was always 2024-01-01 in training"),
+    )
     with pytest.raises(InputError, match="no feature column beside the target"):
         from_frame(frame.drop(columns="a"), target="y")
 
@@ -424,6 +428,40 @@ def test_a_class_of_one_row_may_miss_the_training_rows(tmp_path):
     assert sum("no training row has the class 'rare'" in str(w.message) for w in caught) == sum(
         lost
     )
+
+
+def test_types_of_arrow_and_their_missing_values(tmp_path):
+    rows = [None if k % 7 == 0 else k for k in range(40)]
+    text = [None if v is None else "uv"[v % 2] for v in rows]
+    days = [None if v is None else date(2024, 1, 1) + timedelta(days=v) for v in rows]
+    plain = pa.table({"n": pa.array(rows, pa.float64()), "t": text, "d": days, "y": numbers()})
+    kinds = {
+        "n": pa.array(rows, pa.int16()),
+        "t": pa.array(text).dictionary_encode(),
+        "d": pa.array(days).cast(pa.timestamp("ns")).cast(pa.timestamp("ns", "UTC")),
+    }
+    other = pa.table({**kinds, "y": numbers()})
+    money = [None if v is None else f"{v}.00" for v in rows]
+    decimal = pa.array(money).cast(pa.decimal128(9, 2))
+    third = pa.table(
+        {"n": decimal, "t": pa.array(text, pa.large_string()), "d": days, "y": numbers()}
+    )
+    found = []
+    for number, table in enumerate((plain, other, third)):
+        pa.parquet.write_table(table, tmp_path / f"{number}.parquet")
+        found.append(load(tmp_path / f"{number}.parquet", target="y"))
+    frame = plain.to_pandas().assign(t=pd.Categorical(text))
+    found.append(from_frame(frame, target="y"))
+    frame = pl.from_arrow(plain).with_columns(pl.col("t").cast(pl.Categorical), n=pl.Series(rows))
+    found.append(from_frame(frame, target="y"))
+    frame = plain.to_pandas().convert_dtypes()
+    found.append(from_frame(frame, target="y"))
+    assert [name for name in found[0].feature_names if "missing" in name] == [
+        "n missing", "t missing", "d missing"
+    ]  # fmt: skip
+    for data in found[1:]:
+        assert data.feature_names == found[0].feature_names
+        np.testing.assert_array_equal(data.train.x, found[0].train.x)
 
 
 @pytest.mark.parametrize("name", ["bad.parquet", "bad.feather"])

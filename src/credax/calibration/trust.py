@@ -24,7 +24,7 @@ from scipy.special import bdtrc
 
 from credax.errors import DamagedFile, InputError
 from credax.files import load_arrays, save_tree
-from credax.prediction import ClassPrediction
+from credax.prediction import ClassPrediction, GaussianPrediction
 from credax.reading import check_record
 from credax.reading.records import TEXT, one_of
 
@@ -72,15 +72,26 @@ def uncertainty(prediction: Any) -> dict[str, Float[np.ndarray, "rows targets"]]
     return {name: np.sqrt(values) for name, values in found.items()}
 
 
-def evidence(prediction: Any, y: Any) -> Evidence:
-    """What a prediction of validation rows says about when to trust; ``y`` are their targets."""
+def evidence(prediction: Any, y: Any) -> Evidence | None:
+    """What a prediction of validation rows says about when to trust; ``y`` are their targets.
+
+    None for predictions that are neither classes nor Gaussians. A prediction that is not finite is
+    wrong, and as uncertain as can be.
+    """
     y = np.asarray(y)
     if isinstance(prediction, ClassPrediction):
         wrong = (np.asarray(prediction.label) != y)[:, None]
-        return Evidence("classification", uncertainty(prediction), wrong)
-    low, high = (np.asarray(end).reshape(len(y), -1) for end in prediction.interval(LEVEL))
-    y = y.reshape(len(y), -1)
-    return Evidence("regression", uncertainty(prediction), (y < low) | (y > high))
+    elif isinstance(prediction, GaussianPrediction):
+        low, high = (np.asarray(end).reshape(len(y), -1) for end in prediction.interval(LEVEL))
+        wrong = ~((low <= y.reshape(low.shape)) & (y.reshape(low.shape) <= high))
+    else:
+        return None
+    scores = uncertainty(prediction)
+    for name, values in scores.items():
+        wrong = wrong | ~np.isfinite(values)
+        scores[name] = np.where(np.isfinite(values), values, np.finfo(np.float64).max)
+    task = "classification" if isinstance(prediction, ClassPrediction) else "regression"
+    return Evidence(task, scores, wrong)
 
 
 def save_evidence(path: Path, found: Evidence) -> None:

@@ -99,7 +99,9 @@ class Job:
         )
         held = self.dataset.validation
         if held is not None and not (folder / TRUST).exists():
-            save_evidence(folder / TRUST, evidence(posterior.predict(held.x), held.y))
+            found = evidence(posterior.predict(held.x), held.y)
+            if found is not None:
+                save_evidence(folder / TRUST, found)
         return posterior
 
 

@@ -139,6 +139,9 @@ def _encode_category(column: Column, series: Series, frame: Frame, flags) -> np.
 def _encode_date(column: Column, series: Series, frame: Frame, flags) -> np.ndarray:
     dates = dates_of(series, column.order, frame)
     dates = np.where(series.missing, np.datetime64(column.fill, "us"), dates)
+    if column.constant:
+        for row in np.flatnonzero(dates != np.datetime64(column.fill, "us")):
+            flags[row].append(f"{column.name} was always {column.fill[:10]} in training")
     parts = date_parts(dates, column.offset)
     return np.stack([parts[name] for name in column.parts or PARTS], axis=1)
 

@@ -160,6 +160,10 @@ def frame_of(table: Any, where: str = "the frame", ignore: Sequence[str] = ()) -
 
 
 def _series(column: Any, name: str, where: str) -> Series:
+    kind = getattr(column, "type", None)
+    if hasattr(kind, "index_type"):
+        # numpy would get the categories of a pyarrow dictionary without its missing values.
+        column = column.cast(kind.value_type)
     values = np.asarray(column)
     kind = values.dtype.kind
     if values.ndim != 1:
