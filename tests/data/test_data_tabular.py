@@ -320,6 +320,7 @@ BASE = {"a": numbers(), "kind": ["u", "v"] * 20, "y": numbers(seed=1)}
         ({"kind": [[1], [2]] * 20}, {}, "column 'kind' holds a list"),
         ({"kind": [timedelta(1)] * 40}, {}, "timedelta"),
         ({"a": ["inf", *["1"] * 39]}, {}, "row 1: column 'a' holds 'inf'"),
+        ({"a": [np.inf, *range(39)]}, {}, "row 1: column 'a' holds 'inf', which is not a finite"),
         ({"y": [None, *range(39)]}, {}, "row 1: the target 'y' holds '' (1 of 40 rows have no"),
         ({"y": ["", *["u"] * 39]}, {}, "(1 of 40 rows have no target)"),
         ({"y": ["NaN", *["u", "v", "w"] * 13]}, {}, "(1 of 40 rows have no target)"),
@@ -462,6 +463,15 @@ def test_types_of_arrow_and_their_missing_values(tmp_path):
     for data in found[1:]:
         assert data.feature_names == found[0].feature_names
         np.testing.assert_array_equal(data.train.x, found[0].train.x)
+
+
+def test_ids_keep_every_digit(tmp_path):
+    ids = [2**62 + 1, None, 2**53 + 1, -7]
+    table = pa.table({"id": pa.array(ids, pa.int64()), "a": [1.0, 2.0, 3.0, np.inf]})
+    pa.parquet.write_table(table, tmp_path / "t.parquet")
+    frame = read_frame(tmp_path / "t.parquet", ("id", "a"), exact=("id",))
+    assert frame["id"].texts() == [str(2**62 + 1), "", str(2**53 + 1), "-7"]
+    assert frame["a"].texts() == ["1", "2", "3", "inf"]
 
 
 @pytest.mark.parametrize("name", ["bad.parquet", "bad.feather"])

@@ -70,7 +70,7 @@ def _table(path: Path, columns: Any, keep: Sequence[str]) -> NewRows:
     from credax.data.columns import flag_sentence
     from credax.data.tabular import read_frame
 
-    frame = read_frame(path, only=(*columns.names, *keep))
+    frame = read_frame(path, (*columns.names, *keep), exact=keep)
     encoded = columns.encode(frame)
     names = _numbered(len(frame))
     for name in keep:

@@ -39,7 +39,8 @@ def number_name(value: float) -> str:
     >>> number_name(3.0), number_name(0.5)
     ('3', '0.5')
     """
-    return str(int(value)) if value == np.rint(value) else repr(float(value))
+    whole = np.isfinite(value) and value == np.rint(value)
+    return str(int(value)) if whole else repr(float(value))
 
 
 def plain_text(cell: str) -> str:

@@ -128,14 +128,20 @@ def from_frame(
     return check(made, name)
 
 
-def read_frame(path: str | os.PathLike[str], only: Sequence[str] | None = None) -> Frame:
+def read_frame(
+    path: str | os.PathLike[str], only: Sequence[str] | None = None, exact: Sequence[str] = ()
+) -> Frame:
     """The columns of a table in a file, found by its ending; text must have a header.
 
     With ``only``, no other columns are looked at, and those of them that are absent are left out.
+    Whole numbers of the columns ``exact`` keep every digit, as text: they may be ids.
     """
     path = Path(path)
     if path.suffix.lower() in COLUMNAR:
         table = read_columnar(path)
+        for place, name in enumerate(table.column_names):
+            if name in exact and str(table.schema.types[place]).startswith(("int", "uint")):
+                table = table.set_column(place, name, table[name].cast("string"))
         others = [n for n in table.column_names if only is not None and n not in only]
         frame = dataclasses.replace(frame_of(table, str(path), others), passed_over=tuple(others))
         if not frame.series or not len(frame):
