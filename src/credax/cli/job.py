@@ -41,9 +41,9 @@ class Job:
     problem: Problem
 
     @classmethod
-    def of(cls, task: Task, plain: bool = False) -> "Job":
+    def of(cls, task: Task, dataset: Dataset | None = None) -> "Job":
         """Load the data and build the problem; choices left to ``auto`` are made here."""
-        dataset = load_task(task, plain)
+        dataset = load_task(task) if dataset is None else dataset
         task = dataclasses.replace(
             task, network=_network_name(task, dataset), likelihood=_likelihood_name(task, dataset)
         )

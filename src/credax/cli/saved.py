@@ -236,7 +236,8 @@ def _upgraded(run: SavedRun) -> SavedRun:
     """A run of the first format, completed from its data, which must not have changed."""
     about, given = run.about, run.given
     if "task" in run.config:
-        job = Job.of(task_from_json(run.config, run.folder.path / "config.json"), plain=True)
+        task = task_from_json(run.config, run.folder.path / "config.json")
+        job = Job.of(task, load_task(task, plain=True))
         about.refuse_changed(job.dataset, run.folder.path, ("train", "validation"))
         train, about = job.dataset.train, About.of(job.dataset)
         given = (given or job.problem).with_units(train.inputs, train.targets)

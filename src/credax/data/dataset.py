@@ -2,26 +2,15 @@
 
 import dataclasses
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Literal
 
 import numpy as np
 
+from credax.data.prepared import Preparation
 from credax.errors import InputError
 from credax.standardise import Standardise
 
 Task = Literal["classification", "regression"]
-
-
-class Preparation(Protocol):
-    """What turns new rows of a user's own kind into inputs; kept in a run as plain data."""
-
-    def to_json(self) -> dict[str, Any]:
-        """As plain data, with its ``kind``."""
-        ...
-
-    def described(self) -> list[tuple[str, str, str, str]]:
-        """What was decided, for a table: name, kind, what it becomes, what else is to be known."""
-        ...
 
 
 @dataclass(frozen=True)
