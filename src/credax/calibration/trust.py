@@ -10,7 +10,7 @@ validation rows, most certain first, and the largest is taken that keeps the all
 
 Epistemic and total uncertainty are both tried, and the one that trusts more rows is used. No limit
 exceeds the largest uncertainty among the validation rows. Where these rows also chose when to stop
-training, the rule is a little too kind. See Geifman and El-Yaniv, Selective
+training, the rule is slightly optimistic. See Geifman and El-Yaniv, Selective
 classification for deep neural networks, NeurIPS 2017.
 """
 

@@ -68,7 +68,7 @@ def read_rows(path: Path, delimiter: str | None = None) -> list[Row]:
         text = read_text(path, problem="cannot be read as UTF-8 CSV")
         with io.StringIO(text, newline="") as file:
             first, start, skipped = file.readline(), 0, 0
-            if said := _SEPARATOR.fullmatch(first):  # a spreadsheet's word to itself
+            if said := _SEPARATOR.fullmatch(first):  # written by spreadsheets for spreadsheets
                 delimiter, start, skipped = delimiter or said[1], file.tell(), 1
             delimiter = delimiter or _delimiter(first)
             file.seek(start)

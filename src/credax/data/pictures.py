@@ -143,8 +143,8 @@ def read_header(path: Path) -> Header | Unreadable:
     try:
         with open_regular(path) as file, problem, _image().open(file, formats=FORMATS) as picture:
             _check_pixels(picture)
-            lying = _orientation(picture) >= 5
-            width, height = picture.size[::-1] if lying else picture.size
+            sideways = _orientation(picture) >= 5
+            width, height = picture.size[::-1] if sideways else picture.size
             return Header(height, width, picture.mode in _GREY)
     except InputError as error:
         return _unreadable(path, error)
