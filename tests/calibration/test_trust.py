@@ -13,6 +13,7 @@ from credax.calibration.trust import (
     risk_limit,
     save_evidence,
     trust_rule,
+    typical_rule,
     uncertainty,
 )
 from credax.errors import DamagedFile, InputError
@@ -87,6 +88,15 @@ def test_the_uncertainty_that_trusts_more_is_used():
     none = trust_rule(Evidence("classification", {"total": sure[:, None]}, wrong | True))
     assert none.limits is None
     assert "no limit keeps the error at most 0.1 on 100 rows" in none.text
+
+
+def test_conformal_intervals_are_trusted_for_rows_like_those_they_were_fitted_on():
+    scores = {"epistemic": RNG.random((200, 2)), "total": RNG.random((200, 2))}
+    rule = typical_rule(Evidence("regression", scores, np.ones((200, 2), bool)), "cqr", 0.2)
+    assert rule.score == "epistemic"
+    inside = (scores["epistemic"] <= np.array(rule.limits)).mean(axis=0)
+    np.testing.assert_allclose(inside, 0.8, atol=1 / 200)
+    assert "80% of the validation rows, for which the interval of cqr holds" in rule.text
 
 
 @pytest.mark.parametrize("error", [0, 1, -0.1, 2])

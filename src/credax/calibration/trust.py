@@ -8,6 +8,9 @@ validation rows, most certain first, and the largest is taken that keeps the all
 - regression: the 90 % intervals of the rows up to the limit missed no more than ``error``, by a
   one-sided binomial test at 10 %.
 
+A run with conformal intervals trusts the rows that are as certain as most of its validation rows,
+for which these intervals hold (`typical_rule`).
+
 Epistemic and total uncertainty are both tried, and the one that trusts more rows is used. No limit
 exceeds the largest uncertainty among the validation rows. Where these rows also chose when to stop
 training, the rule is slightly optimistic. See Geifman and El-Yaniv, Selective
@@ -154,6 +157,27 @@ def trust_rule(found: Evidence, error: float = 0.1) -> Rule:
     unit = "uncertainty" if classes else "standard deviation"
     seen = f"of {rows} validation rows {trusted} are below, and {bad} of these are {what}"
     return Rule(name, limits, f"{name} {unit} at most {most} ({seen}; allowed: {error:g})")
+
+
+def typical_rule(found: Evidence, name: str, error: float = 0.1) -> Rule:
+    """For a run with conformal intervals (``name``): rows as certain as most validation rows.
+
+    The intervals hold what they promise for rows like those they were fitted on, so a row is
+    trusted if its uncertainty is at most that of a share ``1 - error`` of the validation rows.
+
+    >>> scores = {"total": np.arange(1.0, 101.0)[:, None]}
+    >>> typical_rule(Evidence("regression", scores, np.zeros((100, 1), bool)), "cqr").limits
+    (90.0,)
+    """
+    if not 0 < error < 1:
+        raise InputError(f"error is {error}; give the allowed share of errors between 0 and 1")
+    score = next(iter(found.scores))  # epistemic, where there is any
+    limits = np.quantile(found.scores[score], 1 - error, axis=0, method="lower")
+    most = ", ".join(f"{limit:.4g}" for limit in limits)
+    text = (
+        f"{score} standard deviation at most {most}, as in {1 - error:.0%} of the validation rows"
+    )
+    return Rule(score, tuple(limits.tolist()), f"{text}, for which the interval of {name} holds")
 
 
 def risk_limit(

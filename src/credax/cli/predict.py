@@ -21,9 +21,9 @@ class Predict:
 
     The column trust says yes if the run has a conformal calibrator of sets (credax calibrate) and
     the row's set holds the label alone; else if the row's epistemic or total uncertainty is at
-    most a limit, below which the validation rows of the run kept the allowed share of errors. A
-    row with a level or a missing value that no training row had is never trusted. The column reason
-    says why.
+    most a limit, below which the validation rows of the run kept the allowed share of errors (with
+    conformal intervals: a limit that all but this share of the validation rows keep). A row with a
+    level or a missing value that no training row had is never trusted. The column reason says why.
     """
 
     run: Annotated[str, tyro.conf.Positional]

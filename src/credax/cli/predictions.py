@@ -12,7 +12,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from credax.calibration import Intervals
-from credax.calibration.trust import FILE, load_evidence, trust_rule, uncertainty
+from credax.calibration.trust import (
+    FILE,
+    load_evidence,
+    trust_rule,
+    typical_rule,
+    uncertainty,
+)
 from credax.errors import InputError
 from credax.prediction import ClassPrediction
 
@@ -148,6 +154,8 @@ def trusted(
     elif evidence is None:
         rule = "the run keeps no predictions of validation rows: credax fit with --validation 0.15"
         found = Trusted(np.full(rows, "unknown"), np.full(rows, rule), rule)
+    elif sets:
+        found = _by_limits(prediction, typical_rule(evidence, next(iter(sets)), error))
     else:
         found = _by_limits(prediction, trust_rule(evidence, error))
     if flags is None:

@@ -160,7 +160,7 @@ def frame_of(table: Any, where: str = "the frame", ignore: Sequence[str] = ()) -
 
 
 def _series(column: Any, name: str, where: str) -> Series:
-    kind = getattr(column, "type", None)
+    kind: Any = getattr(column, "type", None)
     if hasattr(kind, "index_type"):
         # numpy would get the categories of a pyarrow dictionary without its missing values.
         column = column.cast(kind.value_type)
