@@ -16,7 +16,7 @@ SCALES = (1e-15, 1e15)
 
 def check_range(x: np.ndarray, name: str, block: int = 4096) -> None:
     """Refuse numbers that float32 turns into infinity, naming the first row."""
-    if x.dtype.itemsize <= 4 or jax.config.jax_enable_x64:
+    if x.dtype.itemsize <= 4 or _double():
         return
     for start in range(0, len(x), block):
         rows = np.abs(x[start : start + block].reshape(len(x[start : start + block]), -1))
@@ -37,7 +37,7 @@ def check_digits(x: np.ndarray, name: str) -> None:
     ...
     credax.errors.InputError: ...
     """
-    if x.dtype.itemsize <= 4 or x.dtype.kind == "b" or jax.config.jax_enable_x64 or len(x) < 2:
+    if x.dtype.itemsize <= 4 or x.dtype.kind == "b" or _double() or len(x) < 2:
         return
     columns = x.reshape(len(x), -1)
     deviation = columns.std(axis=0, dtype=np.float64)
@@ -61,3 +61,8 @@ def check_scale(targets: Any) -> None:
             f"y has a standard deviation of {odd:g}, whose square single precision cannot hold; "
             "give the targets in another unit"
         )
+
+
+def _double() -> bool:
+    """Whether jax computes in double precision."""
+    return jax.dtypes.canonicalize_dtype(np.float64) == np.float64

@@ -82,7 +82,7 @@ def test_semicolons_tabs_and_decimal_commas(work, capsys, delimiter):
         (("length", "width"), [(1, "x")], "line 2: column 'width' holds 'x'"),
         (("length", "width"), [], "has a header and no rows"),
         (("length", "width"), [(1, 2, 3)], "3 cells in line 2"),
-        (("length", "width"), [(1, "nan")], "not a finite number"),
+        (("length", "width"), [(1, "inf")], "not a finite number"),
     ],
 )
 def test_a_table_that_does_not_fit_is_refused(work, capsys, header, rows, words):

@@ -13,11 +13,14 @@ from formats_data import (
     make_cifar10,
     make_cifar100,
     make_components,
+    make_evidence,
     make_idx,
     make_inputs,
+    make_mixed,
     make_mnist_npz,
     make_npz,
     make_pairs,
+    make_pictures,
     make_shifted,
     make_splits,
     make_svhn,
@@ -29,8 +32,10 @@ from formats_data import (
     make_zoo,
     read_checkpoints,
     read_components,
+    read_evidence,
     read_new,
     read_pairs,
+    read_pictures,
     read_shifted,
     read_tile,
     read_zoo,
@@ -90,6 +95,12 @@ FORMATS = (
     Format("npz splits", make_splits, "mine.npz", partial(load, "mine.npz")),
     Format("csv", partial(make_table, "csv"), "mine.csv", partial(load, "mine.csv")),
     Format("tsv", partial(make_table, "tsv"), "mine.tsv", partial(load, "mine.tsv")),
+    *(
+        Format(f"mixed {e}", partial(make_mixed, e), "mixed.*", partial(load, f"mixed.{e}"))
+        for e in ("csv", "parquet", "feather")
+    ),
+    Format("pictures", make_pictures, "pictures/*/*", read_pictures),
+    Format("trust", make_evidence, "trust.safetensors", read_evidence),
     *(
         Format(f"predict {e}", partial(make_inputs, e), "new.*", partial(read_new, e))
         for e in ("npy", "npz", "csv")

@@ -50,6 +50,64 @@ def make_table(ending, folder):
     (folder / f"mine.{ending}").write_text("\n".join(lines) + "\n")
 
 
+def mixed(rows=24):
+    """Columns of every kind, with missing values."""
+    rng = np.random.default_rng(0)
+    return {
+        "a": [None if k % 5 == 0 else float(v) for k, v in enumerate(rng.standard_normal(rows))],
+        "kind": [("red", "green", None)[k % 3] for k in range(rows)],
+        "flag": [k % 2 == 0 for k in range(rows)],
+        "when": [f"2024-0{1 + k % 9}-11" for k in range(rows)],
+        "target": [("yes", "no")[k // 2 % 2] for k in range(rows)],
+    }
+
+
+def make_mixed(ending, folder):
+    import pyarrow as pa
+    import pyarrow.csv
+    import pyarrow.feather
+    import pyarrow.parquet
+
+    write = {"csv": pa.csv.write_csv, "parquet": pa.parquet.write_table}
+    write["feather"] = pa.feather.write_feather
+    write[ending](pa.table(mixed()), folder / f"mixed.{ending}")
+
+
+def make_pictures(folder):
+    from PIL import Image
+
+    rng = np.random.default_rng(0)
+    for number in range(12):
+        place = folder / "pictures" / ("a", "b")[number % 2]
+        place.mkdir(parents=True, exist_ok=True)
+        ending = ("png", "jpg", "webp", "bmp")[number % 4]
+        pixels = rng.integers(0, 256, (9, 8, 3), np.uint8)
+        Image.fromarray(pixels).save(place / f"{number}.{ending}")
+
+
+def read_pictures(folder):
+    from credax.data import load
+
+    return rows(load(folder / "pictures", size=6))
+
+
+def make_evidence(folder):
+    from credax.calibration.trust import Evidence, save_evidence
+
+    score = np.linspace(0, 1, 30)[:, None]
+    found = Evidence("classification", {"epistemic": score, "total": score}, score > 0.9)
+    save_evidence(folder / "trust.safetensors", found)
+
+
+def read_evidence(folder):
+    from credax.calibration.trust import load_evidence, trust_rule
+
+    found = load_evidence(folder / "trust.safetensors")
+    if found is None:
+        return []
+    return [*found.scores.values(), trust_rule(found).limits or ()]
+
+
 def make_inputs(ending, folder):
     x = np.random.default_rng(0).standard_normal((3, 2)).astype(np.float32)
     if ending == "npy":

@@ -5,8 +5,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from credax.cli.config import Compare, Fit, Task, peek, read_arguments
-from credax.cli.recipes import recipe
+from credax.cli.config import Compare, Fit, read_arguments
+from credax.cli.recipes import recipe_of
 from credax.cli.variants import read_variants
 from credax.errors import InputError
 
@@ -19,8 +19,7 @@ _TERMINAL |= {"mmd_tenths", "ns_tenths", "ns_balanced_tenths"}
 
 def run(arguments: list[str]) -> None:
     """Read the flags, train what is missing, print the table, write the page."""
-    data = peek(arguments, "--data", Task.data)
-    default = Compare(task=recipe(data, peek(arguments, "--network", Task.network)))
+    default = Compare(task=recipe_of(arguments))
     config = read_arguments(Compare, arguments, "credax compare", default)
     if config.seeds < 1:
         raise InputError(f"seeds is {config.seeds}; give at least 1")
@@ -33,6 +32,7 @@ def compare(config: Compare) -> None:
     """Train each method and seed in a run folder of its own, then tabulate and report."""
     from rich.console import Console
 
+    from credax.cli.decisions import print_decisions
     from credax.cli.job import Job
     from credax.cli.plan import plan
     from credax.cli.results import comparison_of, result_of
@@ -57,6 +57,7 @@ def compare(config: Compare) -> None:
         return
     quiet = config.output.quiet or config.output.json
     console = Console(stderr=True, quiet=quiet)
+    print_decisions(job.dataset, console)
     runs, results, rows = [], [], Rows(job.dataset, True)
     for number, (own, fit, folder) in enumerate(fits, 1):
         label = folder.name.rpartition("_")[0].removeprefix(fit.method.name).lstrip("-")

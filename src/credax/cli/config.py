@@ -8,7 +8,7 @@ import re
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import tyro
 from tyro.constructors import PrimitiveConstructorSpec
@@ -26,6 +26,8 @@ _COMMAS = PrimitiveConstructorSpec(
     str_from_instance=lambda value: [",".join(map(str, value))],
 )
 Names = Annotated[tuple[str, ...], _COMMAS]
+LATER = ("target", "ignore", "kinds", "task", "size")
+"""Settings of a task that the first runs did not have."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +35,20 @@ class Task:
     """The data and the network: what every training command shares."""
 
     data: str = "digits"
-    """Data set by name (credax list datasets), or a .npz or .csv file."""
+    """Data set by name (credax list datasets), a .csv, .tsv, .parquet, .feather or .npz file, or a
+    folder of pictures with a subfolder per class."""
+    target: Names = ()
+    """Of a table: the column to predict, or several for a regression; by default the last."""
+    ignore: Names = ()
+    """Of a table: columns to leave out."""
+    kinds: Names = ()
+    """Of a table: what columns are where their cells do not say it, such as zip=category; number,
+    boolean, category, date, date-dmy or date-mdy."""
+    task: Literal["auto", "classification", "regression"] = "auto"
+    """Of a file: what to learn; auto goes by the target."""
+    size: int | None = None
+    """Of a folder of pictures: scale them to so many pixels a side; by default 64, or their own
+    size if it is one and not larger."""
     data_dir: str | None = None
     """Folder with the data files; by default CREDAX_DATA or the cache."""
     download: bool = True
@@ -45,7 +60,8 @@ class Task:
     test_rows: int | None = None
     """Use only so many test rows."""
     validation: float = 0.0
-    """Share of the training rows held out for validation."""
+    """Share of the training rows held out for validation, from which predict learns which
+    predictions to trust; by default 0.15 with --target or a folder of pictures."""
     network: str = "auto"
     """Network by name (credax list networks), or FILE.py:NAME of your own function outputs ->
     network; auto chooses by the data."""
@@ -162,6 +178,12 @@ def to_json(config: Any) -> dict[str, Any]:
     return json.loads(json.dumps(dataclasses.asdict(config)))
 
 
+def task_to_json(task: Any) -> dict[str, Any]:
+    """A task as plain data; settings that older runs did not have only where they are used."""
+    content = to_json(task)
+    return {n: v for n, v in content.items() if n not in LATER or v not in ([], None, "auto")}
+
+
 def task_from_json(content: dict[str, Any], path: Path) -> Task:
     """The task of a saved ``config.json``."""
     try:
@@ -172,7 +194,8 @@ def task_from_json(content: dict[str, Any], path: Path) -> Task:
         training["augment"] = tuple(training["augment"])
         if training.get("stepping") == "auto":  # what the first runs called the loop
             training["stepping"] = "loop"
-        values["network_options"] = tuple(values["network_options"])
+        for name in ("network_options", "target", "ignore", "kinds"):
+            values[name] = tuple(values.get(name, ()))
         check_settings(Training, training, f"{path}, training,")
         check_settings(Task, values, path)
         return Task(**values, training=Training(**training))

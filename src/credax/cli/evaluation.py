@@ -15,10 +15,14 @@ from credax import calibration, data, metrics
 from credax.calibration import RecalibratedPrediction
 from credax.cli.config import EvaluationOptions
 from credax.data import Dataset, Split
+from credax.data.columns import Columns
 from credax.data.corruptions import corrupted
+from credax.data.folder import pictures_below
+from credax.data.pictures import Pictures
 from credax.data.rows import fingerprint
 from credax.data.shifted import load_shifted, shifted_names
 from credax.data.table import read_inputs
+from credax.data.tabular import TABLES, read_frame
 from credax.errors import InputError
 from credax.files import read_json, write_json
 from credax.metrics.shift import Cell, values_of_cells
@@ -220,6 +224,11 @@ class Evaluator:
         test = self.dataset.test.x
         if name == "noise":
             return _noise(test)
+        prepared = self.dataset.preparation
+        if isinstance(prepared, Columns) and Path(name).suffix.lower() in TABLES:
+            return prepared.encode(read_frame(name, prepared.names)).x[: len(test)]
+        if isinstance(prepared, Pictures) and Path(name).is_dir():
+            return prepared.read(list(pictures_below(Path(name)))[: len(test)]).x
         if Path(name).suffix.lower() in (".csv", ".tsv") and self.dataset.feature_names:
             names = self.dataset.feature_names
             return read_inputs(name, names, len(names))[0][: len(test)]

@@ -10,8 +10,8 @@ from typing import Annotated, Any
 import tyro
 
 from credax import methods
-from credax.cli.config import Fit, Output, Task, peek, read_arguments
-from credax.cli.recipes import recipe
+from credax.cli.config import Fit, Output, Task, read_arguments
+from credax.cli.recipes import recipe_of
 from credax.errors import InputError
 from credax.training.config import Training
 
@@ -38,7 +38,7 @@ def read_flags(name: str, flags: list[str]) -> Any:
     record = methods.get(name)
     task, training = _own_task(record)
     command = _command(record, task)
-    suited = recipe(peek(flags, "--data", Task.data), peek(flags, "--network", Task.network))
+    suited = recipe_of(flags)
     own = _as(task, suited, training=_as(training, suited.training))
     given = read_arguments(command, flags, f"credax fit {name}", command(task=own))
     plain = _as(Task, given.task, training=_as(Training, given.task.training))
@@ -62,7 +62,12 @@ def _own_task(record: type) -> tuple[Any, Any]:
     """Task and training without flags that the method has itself: those it decides anyway."""
     names = {f.name for f in dataclasses.fields(record)}
     shared = [f for f in dataclasses.fields(Training) if f.name in names]
-    if not shared:
+    renamed: list[Any] = []
+    if "size" in names:  # of a part of the network, in Laplace
+        words = "Of a folder of pictures: scale them to so many pixels a side."
+        flag = tyro.conf.arg(name="picture-size", help=words)
+        renamed = [("size", Annotated[int | None, flag], field(default=None))]
+    if not shared and not renamed:
         return Task, Training
     hidden = [
         (f.name, tyro.conf.Suppress[f.type], field(default=f.default))  # pyright: ignore
@@ -71,7 +76,8 @@ def _own_task(record: type) -> tuple[Any, Any]:
     training = dataclasses.make_dataclass("Training", hidden, bases=(Training,), frozen=True)
     flat = tyro.conf.OmitArgPrefixes[training]
     inner = [("training", flat, field(default_factory=training))]
-    return dataclasses.make_dataclass("Task", inner, bases=(Task,), frozen=True), training
+    task = dataclasses.make_dataclass("Task", [*renamed, *inner], bases=(Task,), frozen=True)
+    return task, training
 
 
 def _as(record: Any, given: Any, **changes: Any) -> Any:
@@ -119,6 +125,7 @@ def folder_name(config: Fit, name: str) -> str:
 def _fit(config: Fit, output: Output, around: str | None = None) -> None:
     from rich.console import Console
 
+    from credax.cli.decisions import print_decisions
     from credax.cli.job import Job
     from credax.cli.plan import print_plan
     from credax.cli.results import result_of
@@ -132,6 +139,8 @@ def _fit(config: Fit, output: Output, around: str | None = None) -> None:
             config, method=dataclasses.replace(config.method, around=members)
         )
     folder = Path(output.out or Path(DEFAULT_ROOT) / folder_name(config, output.name))
+    if not output.quiet and not output.json:
+        print_decisions(job.dataset, Console())
     if output.dry_run:
         print_plan(job, config, folder, output.json)
         return

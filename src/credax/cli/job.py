@@ -2,7 +2,6 @@
 
 import ast
 import dataclasses
-import json
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -10,8 +9,10 @@ from typing import Any
 import jax
 
 from credax import __version__, networks
+from credax.calibration.trust import FILE as TRUST
+from credax.calibration.trust import evidence, save_evidence
 from credax.cli.command import COMMAND
-from credax.cli.config import EvaluationOptions, Fit, Task
+from credax.cli.config import LATER, EvaluationOptions, Fit, Task, task_to_json
 from credax.cli.evaluation import Evaluator
 from credax.cli.own_code import (
     code_section,
@@ -23,6 +24,8 @@ from credax.cli.own_code import (
     refuse_changed,
 )
 from credax.data import Dataset, load
+from credax.data.registry import own_folder
+from credax.data.tabular import TABLES
 from credax.errors import InputError, unknown
 from credax.files import read_json
 from credax.likelihood import BY_NAME, Likelihood
@@ -93,15 +96,19 @@ class Job:
         return {
             "credax": __version__,
             "command": " ".join(COMMAND),
-            "task": json.loads(json.dumps(dataclasses.asdict(self.task))),
+            "task": task_to_json(self.task),
             "seed": fit_config.seed,
             **({"code": self.code} if self.code else {}),
         }
 
     def train(self, fit_config: Fit, folder: Path, progress: bool | None) -> Posterior:
-        """Train, or resume, or read the finished run in the folder."""
+        """Train, or resume, or read the finished run in the folder.
+
+        Predictions for validation rows are kept beside it: from them `predict` knows which
+        predictions to trust.
+        """
         self._refuse_changed(folder)
-        return fit(
+        posterior = fit(
             self.problem,
             fit_config.method,
             self.dataset,
@@ -111,6 +118,12 @@ class Job:
             config=self.config(fit_config),
             progress=progress,
         )
+        held = self.dataset.validation
+        if held is not None and not (folder / TRUST).exists():
+            found = evidence(posterior.predict(held.x), held.y)
+            if found is not None:
+                save_evidence(folder / TRUST, found)
+        return posterior
 
     def population(self, run: str) -> Population:
         """The members of a finished run of the same problem, to continue from or surround."""
@@ -143,17 +156,37 @@ class Job:
                 refuse_changed(stored[flag], entry["digest"], entry["file"], folder)
 
 
-def load_task(task: Task) -> Dataset:
-    """The rows of a task, in its splits."""
+def load_task(task: Task, plain: bool = False) -> Dataset:
+    """The rows of a task, in its splits.
+
+    ``plain`` reads a table of numbers as runs did that have no record of their columns.
+    """
     place: Any = {"root": task.data_dir, "split": task.split, "download": task.download}
-    dataset = load(task.data, **place, **_file_options(task))
+    options = _file_options(task, plain)
+    dataset = load(task.data, **place, **options)
     return dataset.subset(task.train_rows, task.test_rows).with_validation(task.validation)
 
 
-def _file_options(task: Task) -> dict[str, Any]:
-    """A likelihood by name says what the targets of a user's file are: counts are no classes."""
-    own = Path(task.data).suffix.lower() in (".csv", ".tsv", ".npz")
-    return {"task": BY_NAME[task.likelihood].task} if own and task.likelihood in BY_NAME else {}
+def _file_options(task: Task, plain: bool) -> dict[str, Any]:
+    """The options of a user's own file; those that it does not have are refused."""
+    ending = Path(task.data).suffix.lower()
+    folder = own_folder(task.data, task.data_dir) is not None
+    allowed: tuple[str, ...] = ("target", "ignore", "kinds", "task") if ending in TABLES else ()
+    allowed = ("task",) if ending == ".npz" else ("size",) if folder else allowed
+    given: dict[str, Any] = {name: getattr(task, name) for name in LATER}
+    given = {name: value for name, value in given.items() if value not in ((), None, "auto")}
+    odd = [name for name in given if name not in allowed]
+    if odd:
+        needs = "a folder of pictures" if odd[0] == "size" else "a table such as a .csv file"
+        raise InputError(f"{odd[0]} is given and data is {task.data}; it is for {needs}")
+    if "task" in allowed and "task" not in given and task.likelihood in BY_NAME:
+        # A likelihood by name says what the targets of a user's file are: counts are no classes.
+        given["task"] = BY_NAME[task.likelihood].task
+    if ending in TABLES or folder:
+        # What is decided by training rows must not see those that are held out.
+        rows: dict[str, Any] = {"train_rows": task.train_rows, "test_rows": task.test_rows}
+        given |= {**rows, "validation": task.validation}
+    return {**given, "plain": plain} if ending in TABLES else given
 
 
 def parameters(problem: Problem, input_shape: tuple[int, ...], dtype: Any) -> int:

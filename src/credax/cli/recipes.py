@@ -1,8 +1,10 @@
 """Defaults that suit a data set: network, epochs, learning rate. Flags override each of them."""
 
+import dataclasses
+import os
 from fnmatch import fnmatch
 
-from credax.cli.config import Task
+from credax.cli.config import Task, peek
 from credax.training.config import Training
 
 _TABULAR = Training(
@@ -10,6 +12,15 @@ _TABULAR = Training(
 )
 _PICTURES = Training(epochs=5, batch_size=128, learning_rate=0.05)
 _CIFAR = Training(epochs=30, batch_size=128, learning_rate=0.1, augment=("flip", "crop"))
+
+HELD = 0.15
+"""Share held out for validation where the data is a user's own: `predict` learns from it."""
+_FOLDER = Task(
+    network="cnn",
+    training=Training(
+        epochs=30, batch_size=32, optimiser="adam", learning_rate=1e-3, last_batch="pad"
+    ),
+)
 
 RECIPES = {
     "digits": Task(network="mlp", training=Training(epochs=60, batch_size=128)),
@@ -25,6 +36,18 @@ RECIPES = {
     ),
     "*": Task(network="auto", training=_TABULAR),
 }
+
+
+def recipe_of(flags: list[str]) -> Task:
+    """The defaults for the data that flags name, before the flags are read."""
+    data = peek(flags, "--data", Task.data)
+    target, root = peek(flags, "--target", ""), peek(flags, "--data-dir", "")
+    # Sets by name come first, as in `credax.data.load`; a trailing separator says it is a folder.
+    named = any(fnmatch(data, pattern) for pattern in RECIPES if pattern != "*")
+    folder = os.path.isdir(os.path.join(root, data)) and (data.endswith("/") or not named)
+    found = _FOLDER if folder else recipe(data, peek(flags, "--network", Task.network))
+    held = HELD if folder or target else found.validation
+    return dataclasses.replace(found, data=data, validation=held)
 
 
 def recipe(data: str, network: str = "auto") -> Task:

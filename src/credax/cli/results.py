@@ -11,7 +11,7 @@ from credax.cli.command import COMMAND
 from credax.cli.config import EvaluationOptions
 from credax.cli.evaluation import Evaluator
 from credax.cli.job import parameters
-from credax.cli.saved import Rows
+from credax.cli.saved import Rows, preparation_of
 from credax.data import Dataset, Split
 from credax.errors import InputError
 from credax.experiments.saliency import input_gradients
@@ -147,7 +147,7 @@ def comparison_of(runs: list[SavedRun], dataset: Dataset, results: list[Result])
 
 
 def _facts(runs: list[SavedRun]) -> Facts:
-    about = runs[0].about
+    about, prepared = runs[0].about, preparation_of(runs[0])
     commands = {run.config.get("command") or "" for run in runs}
     names = about.class_names or tuple(map(str, range(len(about.classes.get("train", ())))))
     return Facts(
@@ -158,6 +158,7 @@ def _facts(runs: list[SavedRun]) -> Facts:
         classes={n: dict(zip(names, c, strict=True)) for n, c in about.classes.items()},
         feature_names=about.feature_names,
         target_names=about.target_names,
+        decisions=() if prepared is None else tuple(prepared.described()),
     )
 
 

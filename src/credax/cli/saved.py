@@ -14,14 +14,17 @@ from credax.cli.own_code import is_own
 from credax.cli.own_problem import problem_of_code
 from credax.data import Dataset, Split, load
 from credax.data.about import About
+from credax.data.columns import Columns
+from credax.data.folder import labelled_pictures
+from credax.data.pictures import Pictures
+from credax.data.preparation import read_preparation
 from credax.data.rows import row_digests
 from credax.data.table import read_labelled
+from credax.data.tabular import TABLES, labelled_rows, read_frame
 from credax.errors import InputError
 from credax.problem import Problem
 from credax.runs import SavedRun, open_run
 from credax.training.describe import FORMAT, describe_problem
-
-TABLES = (".csv", ".tsv")
 
 
 class Rows(NamedTuple):
@@ -69,7 +72,7 @@ def original_rows(run: SavedRun, splits: tuple[str, ...] = ("test",)) -> Dataset
             f"the run in {run.folder.path} was made in Python and does not say where its data is; "
             "name rows with --data"
         )
-    dataset = load_task(task)
+    dataset = load_task(task, _is_plain(run))
     run.about.refuse_changed(dataset, run.folder.path, splits)
     return dataset
 
@@ -125,7 +128,7 @@ def _task(run: SavedRun) -> Task | None:
         return None
     task = task_from_json(run.config, run.folder.path / "config.json")
     place = Path(task.data_dir or "").expanduser() / task.data
-    if run.about.path and not place.is_file() and Path(run.about.path).is_file():
+    if run.about.path and not place.exists() and Path(run.about.path).exists():
         return dataclasses.replace(task, data=run.about.path, data_dir=None)
     return task
 
@@ -136,8 +139,8 @@ def _own_data(run: SavedRun) -> Dataset | None:
     if task is None:
         return None
     if run.about.path:
-        there = (Path(task.data_dir or "").expanduser() / task.data).is_file()
-        return load_task(task) if there else None
+        there = (Path(task.data_dir or "").expanduser() / task.data).exists()
+        return load_task(task, _is_plain(run)) if there else None
     try:
         return load_task(task)
     except InputError:
@@ -146,12 +149,19 @@ def _own_data(run: SavedRun) -> Dataset | None:
 
 def _other_rows(run: SavedRun, data: str, allow_overlap: bool) -> Rows:
     about, task = run.about, _task(run) or Task()
+    prepared = preparation_of(run)
     tabular = Path(data).suffix.lower() in TABLES and about.feature_names
     if "task" in run.config and (not tabular or Path(data).is_file()):
         same = _same(run, dataclasses.replace(task, data=data, data_dir=_root(task, data)))
         if same is not None:
             return Rows(same, True)
-    if tabular:
+    if isinstance(prepared, Columns) and tabular:
+        split = labelled_rows(
+            read_frame(data, (*prepared.names, *prepared.targets)), prepared, about.class_names
+        )
+    elif isinstance(prepared, Pictures) and Path(data).is_dir():
+        split = labelled_pictures(Path(data), prepared, about.class_names)
+    elif tabular:
         split = read_labelled(data, about.feature_names, about.target_names[0], about.class_names)
     else:
         split = _labelled(load(data, root=_root(task, data), download=task.download), about, data)
@@ -161,14 +171,24 @@ def _other_rows(run: SavedRun, data: str, allow_overlap: bool) -> Rows:
     return Rows(dataclasses.replace(_dataset(run, split), name=Path(data).name), False)
 
 
+def preparation_of(run: SavedRun) -> Columns | Pictures | None:
+    """How a run's raw rows became inputs; None where they are the inputs."""
+    return read_preparation(run.about, run.folder.path / "config.json")
+
+
+def _is_plain(run: SavedRun) -> bool:
+    """Whether a run of a table has no record of its columns: it is older, or had no header."""
+    return not run.about.preparation
+
+
 def _root(task: Task, data: str) -> str | None:
-    return None if Path(data).is_file() else task.data_dir
+    return None if Path(data).exists() else task.data_dir
 
 
 def _same(run: SavedRun, task: Task) -> Dataset | None:
     """The run's own data set under another name, or None."""
     try:
-        dataset = load_task(task)
+        dataset = load_task(task, _is_plain(run))
     except InputError:
         return None
     return None if run.about.difference(dataset, ("train", "test")) else dataset
@@ -219,6 +239,7 @@ def _dataset(run: SavedRun, test: Split) -> Dataset:
         about.feature_names,
         about.target_names,
         about.path,
+        preparation_of(run),
     )
 
 
@@ -230,7 +251,7 @@ def _upgraded(run: SavedRun) -> SavedRun:
         if any(map(is_own, (task.network, task.likelihood, *task.training.augment))):
             # The first format knew no code of the user's own, and a folder names none to run.
             raise InputError(f"{run.folder.path} is not the configuration of a credax run")
-        job = Job.of(task)
+        job = Job.of(task, load_task(task, plain=True))
         about.refuse_changed(job.dataset, run.folder.path, ("train", "validation"))
         train, about = job.dataset.train, About.of(job.dataset)
         given = (given or job.problem).with_units(train.inputs, train.targets)

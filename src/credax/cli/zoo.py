@@ -1,6 +1,5 @@
 """``credax zoo ...``: populations of thousands of networks on disk."""
 
-import dataclasses
 import json
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -8,8 +7,8 @@ from typing import Annotated, Any, Literal
 
 import tyro
 
-from credax.cli.config import Task, peek, read_arguments
-from credax.cli.recipes import recipe
+from credax.cli.config import Task, read_arguments, task_to_json
+from credax.cli.recipes import recipe_of
 from credax.errors import unknown
 
 Folder = Annotated[str, tyro.conf.Positional]
@@ -122,7 +121,7 @@ def run(arguments: list[str]) -> None:
         raise unknown("zoo command", name, COMMANDS)
     records = {"import": Import, "info": Info, "verify": Verify, "table": Table, "analyse": Analyse}
     if name == "train":
-        default = Train(task=recipe(peek(flags, "--data", Task.data)))
+        default = Train(task=recipe_of(flags))
         config = read_arguments(Train, flags, "credax zoo train", default)
     else:
         config = read_arguments(records[name], flags, f"credax zoo {name}")
@@ -174,7 +173,5 @@ def as_json(content: Any) -> str:
 
 def plain_task(task: Task) -> dict[str, Any]:
     """What of a task is written into a zoo: all but where the data files are."""
-    content = dataclasses.asdict(task)
-    for name in ("data_dir", "download", "training"):
-        content.pop(name)
-    return json.loads(json.dumps(content))
+    places = ("data_dir", "download", "training")
+    return {name: value for name, value in task_to_json(task).items() if name not in places}

@@ -17,6 +17,7 @@ from credax.data.shifted import Shifted as Shifted
 from credax.data.shifted import load_shifted as load_shifted
 from credax.data.shifted import shifted_names as shifted_names
 from credax.data.source import Source as Source
+from credax.data.tabular import from_frame as from_frame
 from credax.data.toys import classification_2d as classification_2d
 from credax.data.toys import cubic as cubic
 from credax.data.toys import regression_1d as regression_1d

@@ -1,6 +1,7 @@
 """What a run keeps of its data beside the rows: names, shapes, digests."""
 
 import dataclasses
+import json
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -33,6 +34,8 @@ class About:
     """The file the rows were read from, where they came from one."""
     rows: dict[str, dict[str, Any]] = field(default_factory=dict)
     classes: dict[str, list[int]] = field(default_factory=dict)
+    preparation: dict[str, Any] = field(default_factory=dict)
+    """How raw rows became inputs, as plain data; see `credax.data.preparation.read_preparation`."""
 
     @classmethod
     def of(cls, data: Dataset) -> "About":
@@ -54,6 +57,7 @@ class About:
             data.path,
             rows,
             classes,
+            {} if data.preparation is None else json.loads(json.dumps(data.preparation.to_json())),
         )
 
     @classmethod

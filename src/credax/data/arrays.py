@@ -2,7 +2,7 @@
 
 import os
 from pathlib import Path
-from typing import cast, get_args
+from typing import Any, cast, get_args
 
 import numpy as np
 
@@ -36,7 +36,7 @@ def read_npz(
     first; bytes stay bytes (and ``[rows, height, width]`` of bytes gets a channel axis), all else
     becomes float32. Text, truth values and integers with at most 20 distinct values in ``y`` mean
     classification, other numbers regression, unless ``task`` says otherwise; integers are class
-    numbers from 0.
+    numbers if ``class_names`` are there, else the names of the classes that occur.
     Features, channels and regression targets are standardised by the training rows.
     """
     path = Path(path)
@@ -49,7 +49,8 @@ def read_npz(
     else:
         parts = {part: (x, _as_numbers(y, path)) for part, (x, y) in parts.items()}
     if "all" in parts:
-        parts = _divide(*parts["all"], task, test_fraction, split or 0)
+        x, y = parts["all"]
+        parts = _divide(x, y, task, test_fraction, split or 0)
     elif split is not None:
         raise InputError(f"split is {split}, but {path} brings its own splits; leave split out")
     return assemble(path.name, parts, task, names)
@@ -140,7 +141,7 @@ def _guess_task(y: np.ndarray) -> Task:
     return "classification" if few else "regression"
 
 
-def _as_classes(parts, names: tuple[str, ...], path: Path):
+def _as_classes(parts, names: tuple[str, ...], path: Path) -> tuple[Any, tuple[str, ...]]:
     y = np.concatenate([y for _, y in parts.values()])
     if y.ndim != 1:
         raise InputError(f"{path}: y has shape {y.shape}; give one label per row")
@@ -150,8 +151,14 @@ def _as_classes(parts, names: tuple[str, ...], path: Path):
         names = tuple(v.decode("utf-8", "replace") if isinstance(v, bytes) else v for v in values)
         names = tuple(map(str, names))
     parts = {part: (x, as_labels(y, str(path))) for part, (x, y) in parts.items()}
-    top = max(int(y.max()) for _, y in parts.values())
-    return parts, names or tuple(str(label) for label in range(top + 1))
+    values = np.unique(np.concatenate([y for _, y in parts.values()]))
+    if names or values[0] < 0:  # a negative label is reported by its row when the set is checked
+        return parts, names or tuple(map(str, range(int(values[-1]) + 1)))
+    # Labels 0, 1000 and 2000 are three classes, not 2001.
+    parts = {
+        part: (x, np.searchsorted(values, y).astype(np.int32)) for part, (x, y) in parts.items()
+    }
+    return parts, tuple(map(str, values.tolist()))
 
 
 def _divide(x, y, task: Task, test_fraction: float, seed: int):

@@ -16,6 +16,7 @@ from credax.reading import read_text
 Row = tuple[int, list[str]]
 """The number of a line, and its cells."""
 
+_SEPARATOR = re.compile(r'"?sep=([,;\t|])"?\s*')
 _COMMA = re.compile(r"[+-]?\d*,\d+(?:[eE][+-]?\d+)?")
 _POINT = re.compile(r"[+-]?\d*\.\d+(?:[eE][+-]?\d+)?")
 _THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2},\d{3}")
@@ -66,10 +67,13 @@ def read_rows(path: Path, delimiter: str | None = None) -> list[Row]:
     try:
         text = read_text(path, problem="cannot be read as UTF-8 CSV")
         with io.StringIO(text, newline="") as file:
-            delimiter = delimiter or _delimiter(file.readline())
-            file.seek(0)
+            first, start, skipped = file.readline(), 0, 0
+            if said := _SEPARATOR.fullmatch(first):  # written by spreadsheets for spreadsheets
+                delimiter, start, skipped = delimiter or said[1], file.tell(), 1
+            delimiter = delimiter or _delimiter(first)
+            file.seek(start)
             reader = csv.reader(file, delimiter=delimiter)
-            rows = [(reader.line_num, [cell.strip() for cell in row]) for row in reader]
+            rows = [(reader.line_num + skipped, [c.strip() for c in row]) for row in reader]
     except (csv.Error, TypeError) as error:
         raise InputError(f"{path} cannot be read as UTF-8 CSV ({first_line(error)})") from error
     rows = [(line, cells) for line, cells in rows if any(cells)]
@@ -86,16 +90,17 @@ def read_rows(path: Path, delimiter: str | None = None) -> list[Row]:
 
 
 def is_number(cell: str) -> bool:
-    """Whether a cell is a number as Python writes it."""
+    """Whether a cell is a number as a file writes it: ``1_000`` is a name."""
     try:
         float(cell)
     except ValueError:
         return False
-    return True
+    return "_" not in cell
 
 
 def _delimiter(line: str) -> str:
-    """The most frequent of comma, semicolon and tab; a comma inside a number does not count."""
+    """The most frequent of comma, semicolon and tab, outside quotes and not inside a number."""
+    line = re.sub(r'"[^"]*"', "", line)
     bare = re.sub(r"(?<=\d),(?=\d)", "", line) if re.search("[;\t]", line) else line
     return max(",;\t", key=bare.count)
 

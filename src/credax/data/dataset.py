@@ -7,6 +7,7 @@ from typing import Literal
 
 import numpy as np
 
+from credax.data.prepared import Preparation
 from credax.errors import InputError
 from credax.standardise import Standardise
 
@@ -61,7 +62,9 @@ class Dataset:
     target_names: tuple[str, ...] = ()
     """Names of the target columns, where there are any."""
     path: str = ""
-    """The file of a user's own that the rows were read from, where there is one."""
+    """The file or folder of a user's own that the rows were read from, where there is one."""
+    preparation: Preparation | None = None
+    """How raw rows became inputs, to be applied to new ones; None where they are the inputs."""
 
     def __repr__(self) -> str:
         """One paragraph: rows, inputs and what is predicted.
@@ -114,7 +117,7 @@ class Dataset:
         if held.all() or not held.any():
             raise InputError(
                 f"validation is {fraction}, which leaves no rows on one side of "
-                f"{len(self.train)} training rows; choose a share nearer to 0.1"
+                f"{len(self.train)} training rows; choose a share nearer to 0.1, or 0 for none"
             )
         return dataclasses.replace(self, train=self.train[~held], validation=self.train[held])
 

@@ -12,9 +12,10 @@ from credax.data.arrays import read_npz
 from credax.data.checks import check
 from credax.data.dataset import Dataset
 from credax.data.fetch import download as fetch
+from credax.data.folder import read_folder
 from credax.data.places import root_folder
 from credax.data.source import Source
-from credax.data.table import read_table
+from credax.data.tabular import TABLES, read_tabular
 from credax.errors import InputError, unknown
 
 _ROOMS = (digits, mnist, cifar, svhn, tiny_imagenet, uci, toys)
@@ -26,7 +27,7 @@ _SHORT = {
     "uci/protein": "uci/protein-tertiary-structure",
     "uci/wine": "uci/wine-quality-red",
 }
-_FILES = {".npz": read_npz, ".csv": read_table, ".tsv": read_table}
+_FILES = {".npz": read_npz, **dict.fromkeys(TABLES, read_tabular)}
 
 
 def names() -> tuple[str, ...]:
@@ -69,14 +70,15 @@ def load(
     download: bool = True,
     **options: Any,
 ) -> Dataset:
-    """A data set by its name, or from a user's own ``.npz``, ``.csv`` or ``.tsv`` file.
+    """A data set by its name, or from a user's own file or folder of pictures.
 
     Files are looked for under ``root``, else ``$CREDAX_DATA``, else the user's cache folder, and
     where a system package puts them. What is not there is downloaded into that folder if its
     publisher's address and checksum are known, unless ``download`` is False. ``split`` chooses one
     of the published splits of a ``uci/`` set, or the seed by which a user's rows are held out;
     other ``options`` are those of the set (``credax.data.describe(name).options``) or, for files,
-    of `credax.data.arrays.read_npz` and `credax.data.table.read_table`.
+    of `credax.data.arrays.read_npz`, `credax.data.tabular.read_tabular`
+    (``.csv``, ``.tsv``, ``.parquet``, ``.feather``) and `credax.data.folder.read_folder`.
 
     A set of which only test rows are there (``kmnist_test.npz``) has an empty ``train``.
 
@@ -87,6 +89,8 @@ def load(
     name = os.fspath(name)
     if Path(name).suffix.lower() in _FILES:
         return _from_file(name, root, split, options)
+    if (folder := own_folder(name, root)) is not None:
+        return _read(read_folder, folder, split, options)
     source = describe(name)
     if split is not None:
         options["split"] = split
@@ -103,11 +107,31 @@ def load(
     return check(source.read(place, **options), str(place), train_may_be_empty=True)
 
 
+def own_folder(name: str, root: str | os.PathLike[str] | None = None) -> Path | None:
+    """The folder of pictures that a user means by a name, or None; sets by name come first.
+
+    A folder that has the name of a set is meant by a path with a separator, such as ``./digits``.
+    """
+    plain = {_plain(known) for known in (*_SOURCES, *_SHORT)}
+    if _plain(name) in plain:
+        return None
+    path = Path(root or "").expanduser() / Path(name).expanduser()
+    if path.is_dir():
+        return path
+    if name.endswith(("/", os.sep)):
+        raise InputError(f"there is no folder {path}; give one with a subfolder per class")
+    return None
+
+
 def _from_file(name: str, root, split: int | None, options: dict[str, Any]) -> Dataset:
     path = Path(root or "").expanduser() / Path(name).expanduser()
     if not path.is_file():
-        raise InputError(f"there is no file {path}; give the path of an .npz, .csv or .tsv file")
-    read = _FILES[path.suffix.lower()]
+        known = ", ".join(_FILES)
+        raise InputError(f"there is no file {path}; give the path of a file ({known}) or a folder")
+    return _read(_FILES[path.suffix.lower()], path, split, options)
+
+
+def _read(read: Any, path: Path, split: int | None, options: dict[str, Any]) -> Dataset:
     parameters = inspect.signature(read).parameters.values()
     known = {p.name for p in parameters if p.kind is p.KEYWORD_ONLY} - {"split"}
     _check_options(path.name, options, known)

@@ -1,4 +1,4 @@
-"""Tables of text (CSV): a user's own rows, one target column; and new rows for a trained model."""
+"""Tables of numbers as text, with or without a header; and new rows for a model of them."""
 
 import os
 import warnings
@@ -12,6 +12,7 @@ from credax.data.cells import Cells, Row, is_number, read_rows
 from credax.data.checks import as_float32
 from credax.data.dataset import Dataset, Split, Task
 from credax.data.holdout import hold_out, rows_held
+from credax.data.parsing import number_name
 from credax.errors import InputError, unknown
 
 
@@ -26,7 +27,9 @@ def read_table(
     delimiter: str | None = None,
     ignore: str | Sequence[str] = (),
 ) -> Dataset:
-    """A data set from a CSV file with numeric features and one target column.
+    """A data set from a text table whose features are numbers, with one target column.
+
+    For tables without a header, and for runs that are older than `credax.data.tabular`.
 
     ``target`` is a column's name or number (the last column if not given) and ``ignore`` names
     columns to leave out. The first line is a header if none of its cells is a number, or if only
@@ -103,12 +106,7 @@ def read_labelled(
 
 def _class_name(cell: str, classes: tuple[str, ...]) -> str:
     # Classes that are whole numbers are named as numbers: 3.0 in the file is class 3.
-    return cell if cell in classes or not is_number(cell) else _number_name(float(cell))
-
-
-def _number_name(value: float) -> str:
-    """Whole numbers without a point, others in full: no two numbers have one name."""
-    return str(int(value)) if value == np.rint(value) else repr(float(value))
+    return cell if cell in classes or not is_number(cell) else number_name(float(cell))
 
 
 def _new_rows(path: Path, features: tuple[str, ...], width: int) -> Cells:
@@ -141,6 +139,17 @@ def _new_rows(path: Path, features: tuple[str, ...], width: int) -> Cells:
     if not table.rows:
         raise InputError(f"{path} has a header and no rows; give at least one")
     return table
+
+
+def has_header(path: Path, rows: list[Row], target: object = None) -> bool:
+    """Whether the first line holds names; an error where that is not clear."""
+    if target is not None and not isinstance(target, int):
+        return True
+    width = len(rows[0][1])
+    column = target if isinstance(target, int) else width - 1
+    if not -width <= column < width:
+        raise InputError(f"target is column {target}; {path} has the columns 0 to {width - 1}")
+    return _looks_like_header(path, rows, column % width)
 
 
 def _check_names(path: Path, names: tuple[str, ...]) -> None:
@@ -205,7 +214,7 @@ def _targets(table: Cells, column: int, task: Task | None):
         whole = bool((numbers == np.rint(numbers)).all()) and few_values(len(values), len(cells))
         if task == "regression" or (task is None and not whole):
             return as_float32(numbers), None
-        classes = tuple(map(_number_name, values))
+        classes = tuple(map(number_name, values))
         return np.searchsorted(values, numbers).astype(np.int32), classes
     texts = np.unique(cells)
     if task is None and 2 * len(texts) > len(cells):

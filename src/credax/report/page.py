@@ -17,7 +17,7 @@ from credax.report.markup import Markup, element
 from credax.report.ood import ood_section
 from credax.report.parts import scroll, section
 from credax.report.pictures import pictures_section
-from credax.report.provenance import classes_table, facts_list
+from credax.report.provenance import classes_table, decisions_table, facts_list
 from credax.report.repulsion import repulsion_section, saliency_section
 from credax.report.result import Comparison, Result
 from credax.report.severity import severity_section
@@ -85,6 +85,7 @@ def page(comparison: Comparison) -> str:
             verdict_lines(found) if found is not None else None,
             facts_list(comparison),
             classes_table(comparison.facts),
+            decisions_table(comparison.facts),
         ),
         main_table(table.part() or table),
         cost_section(comparison),

@@ -43,6 +43,14 @@ def classes_table(facts: Facts) -> Markup | None:
     )
 
 
+def decisions_table(facts: Facts) -> Markup | None:
+    """What became of every column of the user's own data, to be unfolded."""
+    if not facts.decisions:
+        return None
+    header = ["column", "is", "becomes", "note"]
+    return numbers("How the data became inputs", header, facts.decisions)
+
+
 def _test_rows(comparison: Comparison) -> dict[str, int]:
     lengths = [len(r.y) for r in comparison.results if r.y is not None]
     return {"test": lengths[0]} if lengths else {}

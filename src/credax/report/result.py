@@ -47,7 +47,9 @@ class Facts:
 
     ``date`` is when the runs ended, ``version`` that of credax and ``command`` the command line.
     ``rows`` counts the rows by split and ``classes`` by split and class name. ``feature_names`` and
-    ``target_names`` are the names of columns. What is empty is not shown.
+    ``target_names`` are the names of columns. ``decisions`` are what became of every column of the
+    user's table or of the user's pictures: name, kind, what it became, note. What is empty is not
+    shown.
     """
 
     date: str = ""
@@ -57,6 +59,7 @@ class Facts:
     classes: dict[str, dict[str, int]] = field(default_factory=dict)
     feature_names: tuple[str, ...] = ()
     target_names: tuple[str, ...] = ()
+    decisions: tuple[tuple[str, str, str, str], ...] = ()
 
 
 @dataclass(frozen=True)

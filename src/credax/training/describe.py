@@ -88,7 +88,8 @@ def compared(config: dict[str, Any]) -> dict[str, Any]:
         task = _without(kept["task"], PLACES)
         kept["task"] = {**task, "training": _without(task.get("training"), FREE)}
     if isinstance(kept.get("dataset"), dict):
-        kept["dataset"] = _without(kept["dataset"], {"name", "path"})
+        # The rows are those after preparation, so their digests say whether it was the same.
+        kept["dataset"] = _without(kept["dataset"], {"name", "path", "preparation"})
     return kept
 
 
