@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ from credax import methods
 from credax.cli.main import main
 from credax.files import load_arrays, save_tree
 from credax.prediction import GaussianPrediction, NonFinitePrediction, concatenate
+from credax.training.run import DamagedLine
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "before"
 
@@ -100,11 +102,14 @@ def test_show_and_list_of_a_config_of_other_types(run, says, capsys, change):
 
 
 @pytest.mark.parametrize("line", ["[1]", '{"step": "x"}', '{"loss": NaN}', '{"epoch": []}', "junk"])
-def test_a_line_of_metrics_that_is_no_record_is_named(run, says, line):
+def test_a_line_of_metrics_that_is_no_record_is_named_and_left_out(run, line, capsys):
     file = run / "metrics.jsonl"
     lines = file.read_text().splitlines()
     file.write_text("\n".join([lines[0], line, *lines[1:]]) + "\n")
-    says("line 2 of", "show", run)
+    warnings.simplefilter("always", DamagedLine)
+    for words in (["show", str(run)], ["report", str(run)], ["list", "runs", "--root", str(run)]):
+        assert main(words) == 0
+        assert "line 2 of" in capsys.readouterr().err
 
 
 def test_a_pipe_in_place_of_a_file_never_blocks(run, says):
