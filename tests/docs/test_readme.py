@@ -3,6 +3,7 @@
 import shlex
 
 import numpy as np
+import pandas
 import pytest
 from docs_text import README, blocks
 
@@ -12,11 +13,29 @@ from credax.cli import main
 
 @pytest.mark.slow
 def test_the_python_example():
-    example = next(block.code for block in blocks(README) if block.language == "python")
-    names = {}
+    first, example = [b.code for b in blocks(README) if b.language == "python"][:2]
+    names = {"cx": cx, "frame": customers(60)}
+    exec(first, names)
+    assert names["prediction"].probs.shape == (len(names["data"].test), 2)
     exec(example, names)
     assert cx.evaluate(names["prediction"], names["data"].test.y)["accuracy"] > 0.95
     assert names["prediction"].epistemic.shape == names["data"].test.y.shape
+
+
+def customers(rows):
+    """A table like that of the first screen, whose outcome depends on its colour."""
+    generator = np.random.default_rng(0)
+    days = np.datetime64("2023-01-01") + generator.integers(0, 700, rows)
+    colour = generator.choice(["red", "blue", ""], rows)
+    return pandas.DataFrame(
+        {
+            "id": np.arange(rows),
+            "colour": np.where(colour == "", None, colour),
+            "since": days.astype(str),
+            "size": generator.normal(3, 1, rows).round(1),
+            "outcome": np.where(colour == "red", "stayed", "left"),
+        }
+    )
 
 
 def commands():
@@ -28,6 +47,8 @@ def commands():
 def here(arguments):
     """Whether a command's data set is on this machine: large ones may not be."""
     named = arguments[arguments.index("--data") + 1] if "--data" in arguments else "digits"
+    if named.endswith(".csv"):
+        return True
     return cx.data.describe(named).available()
 
 
@@ -35,6 +56,8 @@ def here(arguments):
 def test_the_commands(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     np.save("inputs.npy", cx.data.load("digits").test.x[:3])
+    customers(60).to_csv("customers.csv", index=False)
+    customers(5).drop(columns="outcome").to_csv("new.csv", index=False)
     assert {line[0] for line in commands()} >= {"compare", "fit", "evaluate", "predict", "report"}
     for arguments in filter(here, commands()):
         quick = ["--epochs", "1", "--quiet"] if arguments[0] in ("compare", "fit") else []
