@@ -1,11 +1,14 @@
 """Variants of methods on the command line and in a grid, and the LaTeX table."""
 
+import dataclasses
 import itertools
 
 import pytest
 
 import credax as cx
 from credax.cli.config import Compare, Task, read_arguments
+from credax.cli.job import Job
+from credax.cli.recipes import recipe_of
 from credax.cli.variants import read_grid, read_variants
 from credax.report import Comparison, Result, latex, summarise
 
@@ -103,3 +106,23 @@ def test_latex_has_means_errors_and_the_best_in_bold():
     assert r"B \& C & $0.5100 \pm 0.0058$ \\" in text
     assert r"Accuracy $\uparrow$" in text
     assert text.count(r"\toprule") == text.count(r"\bottomrule") == 1
+
+
+def test_the_recipe_of_a_table_keeps_the_best_epoch_where_a_method_can():
+    task = recipe_of(["--data", "mine.csv", "--target", "y"])
+    assert task.training.keep_best
+    assert task.weight_decay is None
+    assert task.validation > 0
+    kept = [v.task.training.keep_best for v in read_variants(("single", "swag"), None, task, None)]
+    assert kept == [True, False]
+    # Chosen by the user it stays, and the method says that it cannot.
+    (swag,) = read_variants(("swag",), None, task, None, ["--keep-best"])
+    assert swag.task.training.keep_best
+
+
+def test_the_prior_of_a_table_depends_on_its_rows(tmp_path):
+    rows = "\n".join(f"{i % 7},{i % 3}.5,{'ab'[i % 2]}" for i in range(100))
+    (tmp_path / "mine.csv").write_text(f"u,v,label\n{rows}\n")
+    task = recipe_of(["--data", str(tmp_path / "mine.csv"), "--target", "label"])
+    job = Job.of(dataclasses.replace(task, target=("label",)))
+    assert job.task.weight_decay == pytest.approx(4 / len(job.dataset.train))

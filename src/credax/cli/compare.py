@@ -25,11 +25,14 @@ def run(arguments: list[str]) -> None:
         raise InputError(f"seeds is {config.seeds}; give at least 1")
     if not config.methods:
         raise InputError("methods is empty; name at least one, such as --methods single")
-    compare(config)
+    compare(config, arguments)
 
 
-def compare(config: Compare) -> None:
-    """Train each method and seed in a run folder of its own, then tabulate and report."""
+def compare(config: Compare, flags: list[str]) -> None:
+    """Train each method and seed in a run folder of its own, then tabulate and report.
+
+    ``flags`` say which settings were chosen, and which come from the recipe of the data.
+    """
     from rich.console import Console
 
     from credax.cli.decisions import print_decisions
@@ -39,7 +42,7 @@ def compare(config: Compare) -> None:
     from credax.cli.saved import Rows, saved_run
     from credax.report import print_rich, summarise, write_csv, write_html, write_json, write_latex
 
-    variants = read_variants(config.methods, config.grid, config.task, config.members)
+    variants = read_variants(config.methods, config.grid, config.task, config.members, flags)
     job = Job.of(config.task)
     jobs = [job.with_task(variant.task) for variant in variants]
     evaluator = job.evaluator(config.evaluation)

@@ -72,8 +72,10 @@ class Task:
     evidential-dirichlet; gaussian, heteroscedastic, student-t, poisson, negative-binomial,
     quantile, beta-nll, evidential-normal; or FILE.py:NAME of your own; auto is categorical or
     heteroscedastic."""
-    weight_decay: float = 5e-4
-    """Weight decay on the mean loss: a Gaussian prior of precision (training rows x decay)."""
+    weight_decay: float | None = 5e-4
+    """Weight decay on the mean loss: a Gaussian prior of precision (training rows x decay).
+
+    None, the default with --target, is a precision of 4, and at least a decay of 0.0005."""
     training: tyro.conf.OmitArgPrefixes[Training] = field(default_factory=Training)
 
 

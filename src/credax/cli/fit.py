@@ -11,7 +11,7 @@ import tyro
 
 from credax import methods
 from credax.cli.config import Fit, Output, Task, read_arguments
-from credax.cli.recipes import recipe_of
+from credax.cli.recipes import for_method, recipe_of
 from credax.errors import InputError
 from credax.training.config import Training
 
@@ -39,7 +39,8 @@ def read_flags(name: str, flags: list[str]) -> Any:
     task, training = _own_task(record)
     command = _command(record, task)
     suited = recipe_of(flags)
-    own = _as(task, suited, training=_as(training, suited.training))
+    suited_training = for_method(suited.training, record, flags)
+    own = _as(task, suited, training=_as(training, suited_training))
     given = read_arguments(command, flags, f"credax fit {name}", command(task=own))
     plain = _as(Task, given.task, training=_as(Training, given.task.training))
     return dataclasses.replace(given, method=_as(record, given.method), task=plain)

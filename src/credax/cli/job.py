@@ -36,6 +36,8 @@ from credax.runs import read_config
 from credax.training import Training, fit
 from credax.training.describe import describe_problem
 
+PRECISION, LEAST_DECAY = 4.0, 5e-4
+"""Of the prior where no weight decay is given: a standard deviation of 1/2 in small tables."""
 _PARTS = {
     "network": "network",
     "likelihood": "likelihood",
@@ -63,6 +65,9 @@ class Job:
         task = dataclasses.replace(
             task, network=_network_name(task, dataset), likelihood=_likelihood_name(task, dataset)
         )
+        if task.weight_decay is None:
+            decay = max(LEAST_DECAY, PRECISION / len(dataset.train))
+            task = dataclasses.replace(task, weight_decay=decay)
         code: dict[str, dict[str, Any]] = {}
         likelihood = _likelihood(task, code)
         if likelihood.task != dataset.task:

@@ -22,6 +22,13 @@ _FOLDER = Task(
     ),
 )
 
+# Small tables are fitted exactly in a few epochs: the best epoch on the validation rows is kept.
+_TABLE = Task(
+    network="auto",
+    weight_decay=None,
+    training=_TABULAR.replace(epochs=60, learning_rate=0.003, keep_best=True),
+)
+
 RECIPES = {
     "digits": Task(network="mlp", training=Training(epochs=60, batch_size=128)),
     "*mnist": Task(network="cnn", training=_PICTURES),
@@ -45,7 +52,8 @@ def recipe_of(flags: list[str]) -> Task:
     # Sets by name come first, as in `credax.data.load`; a trailing separator says it is a folder.
     named = any(fnmatch(data, pattern) for pattern in RECIPES if pattern != "*")
     folder = os.path.isdir(os.path.join(root, data)) and (data.endswith("/") or not named)
-    found = _FOLDER if folder else recipe(data, peek(flags, "--network", Task.network))
+    found = recipe(data, peek(flags, "--network", Task.network))
+    found = _FOLDER if folder else _TABLE if target else found
     held = HELD if folder or target else found.validation
     return dataclasses.replace(found, data=data, validation=held)
 
@@ -60,3 +68,17 @@ def recipe(data: str, network: str = "auto") -> Task:
         network_options=found.network_options if own else (),
         training=found.training,
     )
+
+
+def for_method(training: Training, record: type, flags: list[str]) -> Training:
+    """The training without ``keep_best``, where the recipe set it and the method has no best epoch.
+
+    Methods that collect along a trajectory, or sample, keep more than one network.
+    """
+    from credax.methods.ensemble import Ensemble
+    from credax.methods.ensembles.single import Single
+
+    chosen = any(flag.split("=")[0] in ("--keep-best", "--no-keep-best") for flag in flags)
+    if chosen or not training.keep_best or issubclass(record, (Ensemble, Single)):
+        return training
+    return training.replace(keep_best=False)

@@ -7,12 +7,14 @@ import itertools
 import re
 import tomllib
 import typing
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from credax import methods
 from credax.cli.config import Task
+from credax.cli.recipes import for_method
 from credax.errors import InputError, unknown
 from credax.reading import read_text
 from credax.reading.settings import fits
@@ -32,11 +34,19 @@ class Variant:
 
 
 def read_variants(
-    texts: tuple[str, ...], grid: str | None, task: Task, members: int | None
+    texts: tuple[str, ...],
+    grid: str | None,
+    task: Task,
+    members: int | None,
+    flags: Sequence[str] = (),
 ) -> list[Variant]:
-    """The variants of ``--methods`` and ``--grid``; each pair of equal ones is an error."""
+    """The variants of ``--methods`` and ``--grid``; each pair of equal ones is an error.
+
+    ``flags`` are those of the command: settings of the recipe that a method cannot have are left
+    out, chosen ones are not.
+    """
     chosen = [_split(text) for text in texts] if grid is None else read_grid(Path(grid), texts)
-    found = [_variant(name, options, task, members) for name, options in chosen]
+    found = [_variant(name, options, task, members, flags) for name, options in chosen]
     seen: set[str] = set()
     for variant in found:
         if variant.label in seen:
@@ -99,8 +109,11 @@ def _split(text: str) -> tuple[str, dict[str, Any]]:
     return name, options
 
 
-def _variant(name: str, options: dict[str, Any], task: Task, members: int | None) -> Variant:
+def _variant(
+    name: str, options: dict[str, Any], task: Task, members: int | None, flags: Sequence[str]
+) -> Variant:
     record = methods.get(name)
+    base = for_method(task.training, record, list(flags))
     fields = {f.name for f in dataclasses.fields(record)}
     if members is not None and "members" in fields:
         options = {"members": members, **options} if "members" not in options else options
@@ -117,7 +130,7 @@ def _variant(name: str, options: dict[str, Any], task: Task, members: int | None
             known = [*fields, *_names(Training), *_TASK]
             raise unknown(f"option of method '{name}'", option, known)
         place[option] = _checked(name, option, value, kind)
-    changed = dataclasses.replace(task, **rest, training=task.training.replace(**training))
+    changed = dataclasses.replace(task, **rest, training=base.replace(**training))
     shown = {n: v for n, v in options.items() if n != "members" or v != members}
     return Variant(record(**own), changed, _label(name, shown))
 
