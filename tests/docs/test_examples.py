@@ -6,7 +6,7 @@ import sys
 import pytest
 from docs_text import ROOT
 
-# These take an exported program; tests/core/test_export.py and tests/cli/test_own_tables.py run them.
+# These take an exported program; tests/core/test_export.py and tests/cli/test_own_tables.py do it.
 WITH_PROGRAM = ("serve.py", "encode_row.py")
 EXAMPLES = sorted(
     path for path in (ROOT / "examples").glob("*.py") if path.name not in WITH_PROGRAM
