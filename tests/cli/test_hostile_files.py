@@ -100,11 +100,15 @@ def test_show_and_list_of_a_config_of_other_types(run, says, capsys, change):
 
 
 @pytest.mark.parametrize("line", ["[1]", '{"step": "x"}', '{"loss": NaN}', '{"epoch": []}', "junk"])
-def test_a_line_of_metrics_that_is_no_record_is_named(run, says, line):
+@pytest.mark.filterwarnings("default")
+def test_a_line_of_metrics_that_is_no_record_is_named_and_left_out(run, capsys, line):
     file = run / "metrics.jsonl"
     lines = file.read_text().splitlines()
     file.write_text("\n".join([lines[0], line, *lines[1:]]) + "\n")
-    says("line 2 of", "show", run)
+    assert main(["show", str(run)]) == 0
+    said = capsys.readouterr()
+    assert "4 of 4" in said.out
+    assert said.err.startswith("credax: warning: line 2 of")
 
 
 def test_a_pipe_in_place_of_a_file_never_blocks(run, says):
