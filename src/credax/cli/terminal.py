@@ -2,7 +2,7 @@
 
 
 def printable(text: object) -> str:
-    """Text without what a terminal would obey: control characters of file names are spelt out.
+    r"""Text without what a terminal would obey: control characters of file names are spelt out.
 
     >>> printable("a\x1b[31mb")
     'a\\x1b[31mb'
