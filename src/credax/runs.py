@@ -25,6 +25,13 @@ from credax.training.describe import FORMAT, describe_problem
 from credax.training.run import RunFolder
 from credax.training.stored import StoredRows, stored_rows
 
+
+def _check_key(value: Any, name: str) -> str | None:
+    """The words of a random key, plain or under ``data``; without any there is no seed."""
+    words = value.get("data") if isinstance(value, dict) else value
+    return list_of(WHOLE)(words, name) or (None if words else f"{name} is empty")
+
+
 _FIELDS = {
     "format": Optional(COUNT),
     "credax": Optional(TEXT),
@@ -32,10 +39,7 @@ _FIELDS = {
     "task": Optional(OBJECT),
     "dataset": Optional(OBJECT),
     "validation_rows": Optional(maybe(OBJECT)),
-    "key": lambda value, name: (
-        list_of(WHOLE)(value.get("data") if isinstance(value, dict) else value, name)
-        or (None if value else f"{name} is empty")
-    ),
+    "key": _check_key,
 }
 
 

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+import credax as cx
 from credax.calibration.trust import (
     FEWEST,
     Evidence,
@@ -127,6 +128,14 @@ def test_evidence_of_classes_and_numbers(tmp_path):
     for name, values in found.scores.items():
         np.testing.assert_array_equal(again.scores[name], values)
     assert load_evidence(tmp_path / "absent.safetensors") is None
+
+
+def test_evidence_of_counts():
+    """The 90 % interval of a Poisson of rate 4 is 1 to 8."""
+    counts = cx.Poisson().predict(np.full((2, 5, 1), np.log(4.0)))
+    found = evidence(counts, np.array([0, 1, 4, 8, 9]))
+    assert found.wrong[:, 0].tolist() == [True, False, False, False, True]
+    np.testing.assert_allclose(found.scores["total"], 2.0, rtol=1e-6)
 
 
 def test_predictions_that_are_not_finite_are_wrong_and_most_uncertain(tmp_path):

@@ -2,7 +2,9 @@
 
 import csv
 import json
+import runpy
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 
@@ -16,6 +18,7 @@ from messy_tables import HEADER, customers, write_table
 import credax as cx
 from credax.cli.main import main
 from credax.cli.predictions import as_csv
+from credax.data.preparation import read_preparation
 
 GERMAN = {"delimiter": ";", "comma": True, "mark": True, "end": "\r\n"}
 SMALL = ["--network-options", "hidden=(16,)", "--batch-size", "32", "--epochs", "40"]
@@ -256,6 +259,25 @@ def test_a_run_of_python_predicts_tables(tmp_path, monkeypatch, capsys):
     assert probs.shape == (3, 2)
 
 
+@pytest.mark.slow
+def test_an_exported_run_says_how_to_encode_a_raw_row(work):
+    """By the example, whose process does not know credax: the same inputs, the same prediction."""
+    assert main(["export", "run", "--out", "model.export"]) == 0
+    columns = json.loads(Path("model.json").read_text())["preparation"]["columns"]
+    example = Path(__file__).parents[2] / "examples" / "encode_row.py"
+    encode = runpy.run_path(str(example))["encode"]
+    given = [dict(zip(HEADER[:6], (c or None for c in row[:6]), strict=True)) for row in NEW]
+    preparation = read_preparation(cx.open_run("run").about, "run")
+    expected = preparation.inputs(pd.DataFrame(given))
+    assert np.isin([row["age"] for row in given], [None]).any()
+    found = np.array([encode(row, columns) for row in given], np.float32)
+    np.testing.assert_array_equal(found, expected)
+    command = [sys.executable, str(example), "model.export", json.dumps(given[0])]
+    said = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
+    probs = cx.load("run").predict(expected[:1]).probs
+    np.testing.assert_allclose(json.loads(said.stdout)["probs"], probs, atol=1e-6)
+
+
 @pytest.mark.parametrize("text", ["=A1", "+A1", "-A1", "@A1", "\tA1", "-", "=1"])
 def test_formulas_are_neutralised(text):
     columns = {"x": np.array([text]), text: np.array(["plain"])}
@@ -267,3 +289,25 @@ def test_formulas_are_neutralised(text):
 def test_numbers_are_not_neutralised():
     columns = {"x": np.array([-1.5]), "y": np.array(["-1.5"]), "z": np.array(["+3e-4"])}
     assert as_csv(columns) == "x,y,z\n-1.5,-1.5,+3e-4\n"
+
+
+OWN_COUNTS = """
+import credax as cx
+rate = cx.Poisson()
+"""
+
+
+@pytest.mark.slow
+def test_counts_with_a_likelihood_of_ones_own_and_few_rows(tmp_path, monkeypatch, capsys):
+    """Few whole numbers are no classes to a likelihood of numbers; 20 rows are no batch of 32."""
+    monkeypatch.chdir(tmp_path)
+    Path("mine.py").write_text(OWN_COUNTS)
+    lines = [f"{k % 7 / 3},{k % 4}" for k in range(40)]
+    Path("counts.csv").write_text("\n".join(["a,k", *lines]) + "\n")
+    command = ["fit", "single", "--data", "counts.csv", "--target", "k", "--epochs", "2", "--out"]
+    assert main([*command, "run", "--likelihood", "mine.py:rate"]) == 0
+    config = json.loads(Path("run/config.json").read_text())
+    assert config["task"]["task"] == "regression"
+    assert config["task"]["training"]["batch_size"] == config["rows"]["count"] < 32
+    assert main(["predict", "run", "counts.csv", "--problem", "mine.py", "--out", "p.csv"]) == 0
+    assert "on 5 rows" in capsys.readouterr().out  # the validation rows, by which trust is decided

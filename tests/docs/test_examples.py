@@ -6,8 +6,11 @@ import sys
 import pytest
 from docs_text import ROOT
 
-# The server takes a program and answers until it is stopped: tests/core/test_export.py runs it.
-EXAMPLES = sorted(path for path in (ROOT / "examples").glob("*.py") if path.name != "serve.py")
+# These take an exported program; tests/core/test_export.py and tests/cli/test_own_tables.py do it.
+WITH_PROGRAM = ("serve.py", "encode_row.py")
+EXAMPLES = sorted(
+    path for path in (ROOT / "examples").glob("*.py") if path.name not in WITH_PROGRAM
+)
 
 
 @pytest.mark.slow

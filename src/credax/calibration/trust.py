@@ -27,9 +27,10 @@ from scipy.special import bdtrc
 
 from credax.errors import DamagedFile, InputError
 from credax.files import load_arrays, save_tree
-from credax.prediction import ClassPrediction, GaussianPrediction
+from credax.prediction import ClassPrediction
 from credax.reading import check_record
 from credax.reading.records import TEXT, one_of
+from credax.regression_prediction import RegressionPrediction
 
 FILE = "trust.safetensors"
 SIGNIFICANCE = 0.1
@@ -78,13 +79,13 @@ def uncertainty(prediction: Any) -> dict[str, Float[np.ndarray, "rows targets"]]
 def evidence(prediction: Any, y: Any) -> Evidence | None:
     """What a prediction of validation rows says about when to trust; ``y`` are their targets.
 
-    None for predictions that are neither classes nor Gaussians. A prediction that is not finite is
+    None for predictions of numbers without 90 % intervals. A prediction that is not finite is
     wrong, and as uncertain as can be.
     """
     y = np.asarray(y)
     if isinstance(prediction, ClassPrediction):
         wrong = (np.asarray(prediction.label) != y)[:, None]
-    elif isinstance(prediction, GaussianPrediction):
+    elif isinstance(prediction, RegressionPrediction) and prediction.widest >= LEVEL - 1e-9:
         low, high = (np.asarray(end).reshape(len(y), -1) for end in prediction.interval(LEVEL))
         wrong = ~((low <= y.reshape(low.shape)) & (y.reshape(low.shape) <= high))
     else:

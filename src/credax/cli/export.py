@@ -45,6 +45,7 @@ def run(arguments: list[str]) -> None:
         "feature_names": list(about.feature_names),
         "target_names": list(about.target_names),
         "calibration": config.calibration,
+        **({"preparation": about.preparation} if about.preparation else {}),
     }
     path = export(
         saved.posterior(),

@@ -153,7 +153,8 @@ def _fit(config: Fit, output: Output, around: str | None = None) -> None:
         print(json.dumps(summary, indent=2))
         return
     console = Console()
+    width = max([22, *(len(metric) + 2 for metric in result.metrics)])
     for metric, value in result.metrics.items():
-        console.print(f"  {metric:<22}{value:.4f}", highlight=False, markup=False)
+        console.print(f"  {metric:<{width}}{value:.4f}", highlight=False, markup=False)
     kept = f"run kept in {folder}  (credax report {folder})"
     console.print(kept, highlight=False, markup=False, soft_wrap=True)

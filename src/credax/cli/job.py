@@ -23,6 +23,7 @@ from credax.cli.own_code import (
     read_own,
     refuse_changed,
 )
+from credax.cli.recipes import for_rows
 from credax.data import Dataset, load
 from credax.data.registry import own_folder
 from credax.data.tabular import TABLES
@@ -61,9 +62,13 @@ class Job:
     @classmethod
     def of(cls, task: Task, dataset: Dataset | None = None) -> "Job":
         """Load the data and build the problem; choices left to ``auto`` are made here."""
+        task = _with_own_task(task)
         dataset = load_task(task) if dataset is None else dataset
         task = dataclasses.replace(
-            task, network=_network_name(task, dataset), likelihood=_likelihood_name(task, dataset)
+            task,
+            network=_network_name(task, dataset),
+            likelihood=_likelihood_name(task, dataset),
+            training=for_rows(task.training, len(dataset.train)),
         )
         if task.weight_decay is None:
             decay = max(LEAST_DECAY, PRECISION / len(dataset.train))
@@ -208,6 +213,18 @@ def _likelihood(task: Task, code: dict[str, dict[str, Any]]) -> Likelihood:
     if task.likelihood not in BY_NAME:
         raise unknown("likelihood", task.likelihood, BY_NAME)
     return BY_NAME[task.likelihood]()
+
+
+def _with_own_task(task: Task) -> Task:
+    """A likelihood of the user's own says what the targets of a user's file are, as names do.
+
+    Only for a likelihood that the command names: what is decided is kept in the run, so that
+    reading the file again runs no code.
+    """
+    own_file = Path(task.data).suffix.lower() in (*TABLES, ".npz")
+    if task.task != "auto" or not own_file or not is_own(task.likelihood):
+        return task
+    return dataclasses.replace(task, task=_likelihood(task, {}).task)
 
 
 def _network(task: Task, outputs: int, code: dict[str, dict[str, Any]]) -> Network:

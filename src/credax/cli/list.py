@@ -12,6 +12,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from credax.cli.config import read_arguments
+from credax.cli.terminal import printable
 from credax.errors import InputError
 
 
@@ -62,7 +63,7 @@ def run(arguments: list[str]) -> None:
     for column in rows[0]:
         table.add_column(column, overflow="fold")
     for row in rows:
-        table.add_row(*(escape(str(value)) for value in row.values()))
+        table.add_row(*(escape(printable(value)) for value in row.values()))
     Console().print(table)
 
 
@@ -156,7 +157,7 @@ def _runs(root: Path) -> list[dict[str, Any]]:
         except InputError as error:  # one damaged run does not hide the others
             names = ("run", "method", "data", "seed", "epochs", "state")
             rows.append(dict.fromkeys(names, "") | {"run": str(path.parent), "state": "damaged"})
-            print(f"credax: warning: {error}", file=sys.stderr)
+            print(f"credax: warning: {printable(error)}", file=sys.stderr)
             continue
         rows.append(
             {

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from credax import __version__
 from credax.cli.command import COMMAND
+from credax.cli.terminal import printable
 from credax.errors import InputError, MissingExtra, unknown
 from credax.training.interrupts import CAUGHT, Interrupted, Terminated, position
 
@@ -144,13 +145,3 @@ def _bound(place: Path) -> None:
 
 def _show_warning(message, category, filename, lineno, file=None, line=None) -> None:
     print(f"credax: warning: {printable(message)}", file=sys.stderr)
-
-
-def printable(text: object) -> str:
-    """Text without what a terminal would obey: control characters of file names are spelt out.
-
-    >>> printable("a\x1b[31mb")
-    'a\\x1b[31mb'
-    """
-    shown = (c if c.isprintable() or c == "\n" else ascii(c)[1:-1] for c in str(text))
-    return "".join(shown)

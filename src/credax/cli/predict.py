@@ -12,6 +12,7 @@ import tyro
 from credax.cli.config import Names, read_arguments
 from credax.cli.new_rows import new_rows
 from credax.cli.new_rows import read_inputs as read_inputs
+from credax.cli.terminal import printable
 from credax.errors import InputError
 
 
@@ -66,7 +67,7 @@ def run(arguments: list[str]) -> None:
     about, folder = saved.about, saved.folder.path
     rows = new_rows(config.input, about, preparation_of(saved), config.keep)
     for note in rows.notes:
-        print(note, file=sys.stderr)
+        print(printable(note), file=sys.stderr)
     before = saved.posterior().predict(rows.x)
     prediction, sets = calibrated(before, folder, config.calibration)
     columns, members = prediction_columns(prediction, about.class_names, about.target_names)
@@ -83,7 +84,7 @@ def run(arguments: list[str]) -> None:
         write_atomic(out, buffer.getvalue())
     else:
         write_atomic(out, as_csv(columns))
-    print(f"{len(rows.x)} predictions in {out}")
+    print(printable(f"{len(rows.x)} predictions in {out}"))
     print(f"{int((found.trust == 'yes').sum())} trusted; the rule: {found.rule}")
 
 

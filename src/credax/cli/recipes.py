@@ -58,6 +58,13 @@ def recipe_of(flags: list[str]) -> Task:
     return dataclasses.replace(found, data=data, validation=held)
 
 
+def for_rows(training: Training, rows: int) -> Training:
+    """The settings with the default batch of a user's own data no larger than that data."""
+    if training.batch_size != _TABULAR.batch_size or training.batch_size <= rows:
+        return training
+    return training.replace(batch_size=rows)
+
+
 def recipe(data: str, network: str = "auto") -> Task:
     """The defaults for a data set; options are those of its own network, not of another."""
     found = next(task for pattern, task in RECIPES.items() if fnmatch(data, pattern))

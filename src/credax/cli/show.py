@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import tyro
 
 from credax.cli.config import read_arguments
+from credax.cli.terminal import printable
 from credax.errors import InputError
 
 
@@ -30,7 +31,7 @@ def run(arguments: list[str]) -> None:
     for name, value in content.items():
         if isinstance(value, dict):
             value = ", ".join(f"{key} {entry}" for key, entry in value.items())
-        print(f"{name:<16}{value}")
+        print(printable(f"{name:<16}{value}"))
 
 
 def _fields() -> dict[str, Any]:

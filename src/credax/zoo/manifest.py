@@ -161,8 +161,10 @@ class Manifest:
         return Problem(network, LIKELIHOODS[self.likelihood]()).with_units(**units)
 
     def write(self, folder: Path) -> None:
-        """Keep it, atomically."""
-        write_json(folder / FILE, {"schema": SCHEMA, **dataclasses.asdict(self)})
+        """Keep it with its digest, atomically."""
+        content = dataclasses.asdict(self)
+        whole = {"schema": SCHEMA, **content, "digest": _content_digest(content)}
+        write_json(folder / FILE, whole)
 
     @classmethod
     def read(cls, folder: Path) -> "Manifest":
@@ -173,6 +175,11 @@ class Manifest:
         content = check_record(read_json(path), {}, path, extra=True)
         if content.pop("schema", None) != SCHEMA:
             raise InputError(f"{path} is of another version of credax; use that one")
+        digest = content.pop("digest", None)  # older zoos have none
+        if digest is not None and digest != _content_digest(content):
+            raise DamagedFile(
+                f"{path} is not what was written: its digest differs; restore it from a copy"
+            )
         check_record(content, _FIELDS, path)
         check_units(content["units"], tuple(content["input_shape"]), path)
         for shard in content["shards"]:
@@ -181,6 +188,11 @@ class Manifest:
         content["input_shape"] = tuple(content["input_shape"])
         content["shards"] = tuple(Shard(**shard) for shard in content["shards"])
         return cls(**content)
+
+
+def _content_digest(content: dict[str, Any]) -> str:
+    """SHA-256 of what ``zoo.json`` holds beside the digest, independent of its layout."""
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
 def read_journal(folder: Path, stored: int = 0) -> list[dict[str, Any]]:

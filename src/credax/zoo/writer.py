@@ -149,6 +149,9 @@ class ZooWriter:
         self.records = self.records[: lost[0]] if lost else self.records
         lines = "".join(json.dumps(line) + "\n" for line in self.records)
         write_atomic(self.folder / JOURNAL, lines)
+        if self.count - closed == self.manifest.shard_members:  # full, and killed before it closed
+            self._open_shard()
+            self._close_shard()
 
     def _part_is_whole(self) -> bool:
         """Whether the open shard is there with its header; a kill may leave an empty file."""
