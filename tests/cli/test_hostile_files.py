@@ -185,3 +185,20 @@ def test_members_that_are_not_finite_are_refused_and_those_that_overflow_are_nam
     posterior = cx.Population.load(tmp_path / "members", PROBLEM)
     with pytest.warns(NonFinitePrediction, match="3 of 3 rows, first by the member at position 1"):
         posterior.predict(np.zeros((3, 2), np.float32))
+
+
+@pytest.mark.parametrize("key", [{"data": []}, [], {}])
+def test_a_key_without_words_is_refused(run, says, key):
+    """The seed would be its last word."""
+    config = json.loads((run / "config.json").read_text())
+    (run / "config.json").write_text(json.dumps({**config, "key": key}))
+    says("key", "evaluate", run)
+
+
+def test_escapes_in_the_names_of_files_are_spelt_out(run, capsys):
+    config = json.loads((run / "config.json").read_text())
+    config["task"]["data"] = "a\x1b[31mb.csv"
+    (run / "config.json").write_text(json.dumps(config))
+    for command in (["show", run], ["list", "runs"]):
+        assert main([str(word) for word in command]) == 0
+        assert "\x1b[31mb" not in capsys.readouterr().out
