@@ -308,7 +308,7 @@ class LaplacePosterior(eqx.Module):
         """A function of blocks of rows; the last one is filled up and cut."""
         x = self.networks.check(x)
         itemsize = jax.tree.leaves(self.variables.params)[0].dtype.itemsize
-        most = rows_at_once(self.plan.bytes_a_row(itemsize), self.options["memory"])
+        most = rows_at_once(self.plan.bytes_per_row(itemsize), self.options["memory"])
         size = min(self.networks.batch_size(batch_size, self.draws), most)
         return in_batches(lambda rows, _: function(rows), x, size)
 
