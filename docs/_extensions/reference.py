@@ -25,7 +25,7 @@ def public_names(package: ModuleType) -> list[str]:
 
 
 def packages() -> list[ModuleType]:
-    """credax itself and all its rooms but the command line, which has no names for users."""
+    """credax itself and all its packages but the command line, which has no names for users."""
     found = pkgutil.iter_modules(credax.__path__, "credax.")
     names = [each.name for each in found if each.ispkg and each.name != "credax.cli"]
     return [credax, *map(import_module, names)]
@@ -36,7 +36,7 @@ def entries(package: ModuleType) -> list[tuple[str, Any]]:
     found = [(f"{package.__name__}.{n}", getattr(package, n)) for n in public_names(package)]
     if package is methods:
         records = [methods.REGISTRY[name][:2] for name in methods.names()]
-        found += [(f"{room}.{name}", getattr(import_module(room), name)) for room, name in records]
+        found += [(f"{path}.{name}", getattr(import_module(path), name)) for path, name in records]
     return found
 
 

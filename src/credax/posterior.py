@@ -1,5 +1,6 @@
 """What fitting returns: something that predicts, draws members, and can be kept on disk."""
 
+import abc
 import dataclasses
 import math
 from collections.abc import Callable
@@ -186,6 +187,47 @@ class Population(eqx.Module):
     def check(self, x) -> np.ndarray:
         """``x`` as an array, or an error if it cannot be predicted."""
         return check_rows(x, self.input_shape)
+
+
+class AroundPopulation(eqx.Module):
+    """Abstract: a posterior around a stored population, such as one network per mode."""
+
+    # By identity: jax.jit of a bound method needs a hash, and arrays have none.
+    __hash__ = object.__hash__
+
+    @property
+    @abc.abstractmethod
+    def stored(self) -> Population:
+        """The stored networks."""
+
+    @property
+    def problem(self) -> Problem:
+        """The problem it is a posterior of."""
+        return self.stored.problem
+
+    @property
+    def input_shape(self) -> tuple[int, ...]:
+        """Shape of one row of raw inputs."""
+        return self.stored.input_shape
+
+    @property
+    def input_dtype(self) -> str:
+        """Type of raw inputs."""
+        return self.stored.input_dtype
+
+    @property
+    def variables(self) -> Variables:
+        """The variables of the stored networks."""
+        return self.stored.variables
+
+    @property
+    def diagnostics(self) -> dict[str, Any]:
+        """What the fit reported about itself, such as the evidence: numbers by name."""
+        return self.stored.diagnostics
+
+    def export(self, path: str | Path, **options: Any) -> Path:
+        """Write the prediction as a program that plain jax loads; see `credax.export`."""
+        return export(self, path, **options)
 
 
 def check_rows(x, input_shape: tuple[int, ...]) -> np.ndarray:

@@ -85,10 +85,10 @@ def run(bench: Bench) -> Outcome:
             metrics[f"member_{step}"] = float(np.sqrt(np.mean(odd**2)))
             metrics[f"ensemble_{step}"] = float(np.sqrt(np.mean(odd.mean(0) ** 2)))
             covariance = dynamics.covariance(points, t=step)
-            spread = np.diag(covariance) - np.diag(covariance[:, ::-1])
+            variance = np.diag(covariance) - np.diag(covariance[:, ::-1])
             mean = dynamics.mean(points, step)[:, 0]
             bias = np.mean((mean - mean[::-1]) ** 2)
-            metrics[f"infinite_member_{step}"] = float(np.sqrt(2 * spread.mean() + bias))
+            metrics[f"infinite_member_{step}"] = float(np.sqrt(2 * variance.mean() + bias))
             metrics[f"infinite_mean_{step}"] = float(np.sqrt(bias))
             if trial.seed == 0:
                 shown[arm.label, step] = (members, mean, np.sqrt(np.diag(covariance)))
@@ -119,12 +119,12 @@ def _verdicts(label: str, metrics: dict[str, float], members: int, steps) -> lis
 
 def _figure(shown: dict, settings: Settings) -> Figure:
     panels = []
-    for (label, step), (members, mean, spread) in shown.items():
+    for (label, step), (members, mean, deviation) in shown.items():
         high = 6.0 if step == 0 else 3.0
         frame = Frame(Axis(-4, 4, "x"), Axis(-high, high, "output"), left=30, right=292)
         layers = [
             frame.axes(),
-            frame.band(GRID, mean - 2 * spread, mean + 2 * spread, "s0"),
+            frame.band(GRID, mean - 2 * deviation, mean + 2 * deviation, "s0"),
             [member_line(frame, GRID, member) for member in members[: settings.shown]],
             frame.line(GRID, members.mean(0), 0, markers=False),
             frame.line(GRID, truth(GRID), 1, markers=False),

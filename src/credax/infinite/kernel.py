@@ -93,8 +93,8 @@ def tile_shape(
     if bytes_per_pair > memory_limit:
         raise InputError(
             f"memory_limit is {memory_limit} bytes and one pair of inputs of shape {shape} needs "
-            f"{bytes_per_pair}: pooling needs every pair of positions; use smaller pictures, end in "
-            "Flatten instead of pooling, or raise memory_limit"
+            f"{bytes_per_pair}: pooling needs every pair of positions; use smaller pictures, end "
+            "in Flatten instead of pooling, or raise memory_limit"
         )
     # A pooled block also holds every input with itself, so a block of n by n counts n² + 2n.
     edge = max(1, math.isqrt(memory_limit // bytes_per_pair + 1) - 1)

@@ -45,7 +45,7 @@ _FIGURES = {
         regression.function_section,
         regression.scatter_section,
         regression.coverage_section,
-        regression.spread_section,
+        regression.deviation_section,
         calibrated_section,
         sets_section,
         ood_section,
@@ -142,15 +142,15 @@ def _cell(table: Table, row: int, column: int) -> Markup:
     number = element("b", mean) if cell is not None and cell.best else mean
     seeds = [] if cell is None else zip(cell.seeds, cell.values, strict=True)
     values = ", ".join(f"seed {seed}: {value:.6g}" for seed, value in seeds)
-    spread = element("span", f" ± {error}", class_="error") if error else None
-    return element("td", number, spread, promised(table.columns[column]), title=values or None)
+    plus_minus = element("span", f" ± {error}", class_="error") if error else None
+    return element("td", number, plus_minus, nominal(table.columns[column]), title=values or None)
 
 
-def promised(column: Column) -> Markup | None:
+def nominal(column: Column) -> Markup | None:
     """What a coverage was meant to be, to be printed beside it."""
     if column.target is None:
         return None
-    return element("span", f" (promised {column.target:.2f})", class_="promised")
+    return element("span", f" (nominal {column.target:.2f})", class_="nominal")
 
 
 def config_section(comparison: Comparison) -> Markup | None:
