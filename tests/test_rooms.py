@@ -22,7 +22,7 @@ LAYERS = [
     {"distributions", "mixture_prediction", "partly_trained"},
     {"likelihood", "likelihoods", "prior", "covariance_prior"},
     {"problem"},
-    {"posterior", "batch_statistics", "gaussians", "gaussian_posterior", "adoption", "export"},
+    {"posterior", "batch_statistics", "gaussians", "gaussian_posterior", "adoption", "exporting"},
     {"networks", "adapters"},
     {"data"},
     {"groups", "structure"},

@@ -24,7 +24,7 @@ ROWS = [
         "what fitting gives",
         [
             ("posterior", "members"),
-            ("export", "a program for serving"),
+            ("exporting", "a program for serving"),
             ("adoption", "networks trained elsewhere"),
         ],
     ),

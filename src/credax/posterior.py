@@ -16,7 +16,7 @@ from jax.core import Tracer
 from jaxtyping import Array, Key
 
 from credax.errors import InputError
-from credax.export import export
+from credax.exporting import export
 from credax.files import arranged, load_arrays, save_tree
 from credax.network import Variables, output_struct
 from credax.prediction import Prediction, concatenate
