@@ -113,10 +113,10 @@ def skip_member(app, what, name, thing, skip, options):
 def keep_sentences(app, what, name, thing, options, lines):
     """A colon in the sentence of a field does not end a type, which napoleon takes it for.
 
-    It looks at the first line only, so an empty one comes before.
+    It looks at the first line only, so an empty comment comes before.
     """
     if what in ("attribute", "property") and lines:
-        lines.insert(0, "")
+        lines[:0] = ["..", ""]
 
 
 def setup(app: Sphinx) -> dict:

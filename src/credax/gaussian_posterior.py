@@ -53,16 +53,6 @@ class GaussianPosterior(AroundPopulation):
         return self.draws
 
     @property
-    def indices(self) -> tuple[int, ...]:
-        """Numbers of the stored draws: mode times samples plus draw."""
-        return self.draws.indices
-
-    @property
-    def num_members(self) -> int:
-        """How many draws are stored."""
-        return self.draws.num_members
-
-    @property
     def num_modes(self) -> int:
         """How many modes were kept."""
         return len(self.modes)

@@ -221,6 +221,16 @@ class AroundPopulation(eqx.Module):
         return self.stored.variables
 
     @property
+    def indices(self) -> tuple[int, ...]:
+        """Numbers of a prediction's members: a hook, by default those of the stored networks."""
+        return self.stored.indices
+
+    @property
+    def num_members(self) -> int:
+        """Members of a prediction."""
+        return len(self.indices)
+
+    @property
     def diagnostics(self) -> dict[str, Any]:
         """What the fit reported about itself, such as the evidence: numbers by name."""
         return self.stored.diagnostics

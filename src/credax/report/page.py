@@ -66,15 +66,6 @@ def page(comparison: Comparison) -> str:
     """The whole page as text."""
     table = summarise(comparison)
     figures = [draw(comparison) for draw in _FIGURES[comparison.task]]
-    style = files("credax.report").joinpath("style.css").read_text(encoding="utf-8")
-    head = element(
-        "head",
-        element("meta", charset="utf-8"),
-        element("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        element("meta", name="color-scheme", content="light dark"),
-        element("title", comparison.title),
-        element("style", Markup(style)),
-    )
     found = verdict(comparison, table)
     one = len(comparison.methods) == 1
     body = element(
@@ -92,6 +83,20 @@ def page(comparison: Comparison) -> str:
         element("div", figures, class_="figures one" if one else "figures"),
         config_section(comparison),
         element("footer", "Written by credax. This file is complete: no network, no scripts."),
+    )
+    return document(comparison.title, body)
+
+
+def document(title: str, body: Markup, more_style: str = "") -> str:
+    """A whole HTML document with the report's style sheet inside."""
+    style = files("credax.report").joinpath("style.css").read_text(encoding="utf-8")
+    head = element(
+        "head",
+        element("meta", charset="utf-8"),
+        element("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        element("meta", name="color-scheme", content="light dark"),
+        element("title", title),
+        element("style", Markup(style + more_style)),
     )
     return "<!DOCTYPE html>\n" + element("html", head, element("body", body), lang="en") + "\n"
 

@@ -59,11 +59,6 @@ class DropoutPosterior(AroundPopulation):
         """Numbers of the members: mode times draws plus draw."""
         return tuple(m * self.draws + s for m in self.networks.indices for s in range(self.draws))
 
-    @property
-    def num_members(self) -> int:
-        """Modes times masks."""
-        return len(self.indices)
-
     def predict(self, x, *, key=None, batch_size: int | None = None) -> Prediction:
         """The mixture over modes and masks for raw inputs ``[batch, ...]``.
 

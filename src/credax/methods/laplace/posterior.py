@@ -139,11 +139,6 @@ class LaplacePosterior(AroundPopulation):
         """Numbers of a prediction's members: mode times draws plus draw."""
         return tuple(m * self.draws + s for m in self.networks.indices for s in range(self.draws))
 
-    @property
-    def num_members(self) -> int:
-        """Members of a prediction."""
-        return len(self.indices)
-
     def mode(self, position: int) -> Variables:
         """One mode's network."""
         return jax.tree.map(lambda leaf: leaf[position], self.variables)
