@@ -104,7 +104,9 @@ def plain_signature(app, what, name, thing, options, signature, returned):
 
 
 def skip_member(app, what, name, thing, skip, options):
-    """Fields of named tuples are told in the class's own words; theirs are Python's."""
+    """What others write: Python of the fields of named tuples, scikit-learn of its requests."""
+    if name.startswith("set_") and name.endswith("_request"):
+        return True
     if (getattr(thing, "__doc__", None) or "").startswith("Alias for field number"):
         return True
     return None

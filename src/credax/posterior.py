@@ -235,6 +235,22 @@ class AroundPopulation(eqx.Module):
         """What the fit reported about itself, such as the evidence: numbers by name."""
         return self.stored.diagnostics
 
+    @abc.abstractmethod
+    def predict(self, x, *, key=None, batch_size: int | None = None) -> Prediction:
+        """The mixture prediction for raw inputs."""
+
+    @abc.abstractmethod
+    def predict_fn(self) -> Callable[[Array], Prediction]:
+        """`predict` as a pure function of raw inputs, all rows at once, without checks."""
+
+    @abc.abstractmethod
+    def sample(self, key: Key[Array, ""], n: int) -> Variables:
+        """``n`` draws of the network's variables, on a leading axis."""
+
+    @abc.abstractmethod
+    def save(self, path: str | Path) -> None:
+        """Keep it in one safetensors file."""
+
     def export(self, path: str | Path, **options: Any) -> Path:
         """Write the prediction as a program that plain jax loads; see `credax.export`."""
         return export(self, path, **options)

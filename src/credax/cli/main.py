@@ -147,7 +147,7 @@ def _show_warning(message, category, filename, lineno, file=None, line=None) -> 
 
 
 def printable(text: object) -> str:
-    """Text without what a terminal would obey: control characters of file names are spelt out.
+    r"""Text without what a terminal would obey: control characters of file names are spelt out.
 
     >>> printable("a\x1b[31mb")
     'a\\x1b[31mb'
