@@ -20,8 +20,8 @@ compare: .venv/base  ## train a single network and a deep ensemble on digits, pr
 test: .venv/dev  ## everything but the slow tests
 	$(BIN)/python -m pytest --numprocesses 2 --quiet
 
-# Work stealing keeps both workers busy to the end; a room above its budget of processor time fails.
-test-all: .venv/dev  ## every test, and the processor time per room against tests/budget.toml
+# Work stealing keeps both workers busy to the end; a package above its budget of processor time fails.
+test-all: .venv/dev  ## every test, and the processor time per package against tests/budget.toml
 	CREDAX_TEST_BUDGET=1 $(BIN)/python -m pytest --numprocesses 2 --dist worksteal -m 'slow or not slow'
 
 lint: .venv/dev  ## style and types

@@ -56,5 +56,5 @@ def blobs():
 
 
 def pytest_configure(config):
-    """Processor time per room."""
+    """Processor time per package."""
     config.pluginmanager.register(ProcessorTime())

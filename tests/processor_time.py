@@ -1,9 +1,9 @@
-"""Processor time and memory of the tests: a table per room at the end, held to a budget.
+"""Processor time and memory of the tests: a table per package at the end, checked against a budget.
 
-`tests/budget.toml` gives every room its processor time for all tests, slow ones too, from a cold
+`tests/budget.toml` gives every package its processor time for all tests, slow ones too, from a cold
 cache. Processor time includes compilation, threads and child processes, so it depends little on
-what else the machine does. `make test-all` sets CREDAX_TEST_BUDGET=1: then a room above its budget,
-or a room without one, fails the run.
+what else the machine does. `make test-all` sets CREDAX_TEST_BUDGET=1: then a package above its
+budget, or a package without one, fails the run.
 """
 
 import gc
@@ -27,7 +27,7 @@ _EVERY = 8
 _PROC = Path("/proc/self")
 
 
-def room_of(nodeid: str) -> str:
+def package_of(nodeid: str) -> str:
     """The folder of a test below `tests`, or its file's name when it lies in `tests` itself."""
     parts = nodeid.split("::")[0].removeprefix("tests/").split("/")
     return parts[0].removesuffix(".py")
@@ -86,20 +86,20 @@ class ProcessorTime:
         """Adds a phase to its test."""
         self.seconds[report.nodeid] += dict(report.user_properties).get(_NAME, 0.0)
 
-    def rooms(self) -> dict[str, float]:
-        """Processor seconds per room, largest first."""
+    def packages(self) -> dict[str, float]:
+        """Processor seconds per package, largest first."""
         totals = defaultdict(float)
         for nodeid, seconds in self.seconds.items():
-            totals[room_of(nodeid)] += seconds
+            totals[package_of(nodeid)] += seconds
         return dict(sorted(totals.items(), key=lambda item: -item[1]))
 
     def over_budget(self) -> list[str]:
-        """One sentence per room that has no budget or is above it."""
+        """One sentence per package that has no budget or is above it."""
         budget = tomllib.loads(BUDGET.read_text())
         return [
-            f"{room}: {seconds:.0f} s of processor time, budget {budget.get(room, 'none')}"
-            for room, seconds in self.rooms().items()
-            if seconds > budget.get(room, 0)
+            f"{package}: {seconds:.0f} s of processor time, budget {budget.get(package, 'none')}"
+            for package, seconds in self.packages().items()
+            if seconds > budget.get(package, 0)
         ]
 
     def pytest_terminal_summary(self, terminalreporter):
@@ -107,9 +107,11 @@ class ProcessorTime:
         if not self.seconds:
             return
         budget = tomllib.loads(BUDGET.read_text()) if BUDGET.exists() else {}
-        terminalreporter.section("processor time per room (seconds; budget for all tests)")
-        for room, seconds in self.rooms().items():
-            terminalreporter.write_line(f"{room:<24}{seconds:>8.0f}{budget.get(room, '-'):>8}")
+        terminalreporter.section("processor time per package (seconds; budget for all tests)")
+        for package, seconds in self.packages().items():
+            terminalreporter.write_line(
+                f"{package:<24}{seconds:>8.0f}{budget.get(package, '-'):>8}"
+            )
         terminalreporter.write_line(f"{'all':<24}{sum(self.seconds.values()):>8.0f}")
         if path := os.environ.get("CREDAX_TEST_TIMES"):
             ordered = dict(sorted(self.seconds.items(), key=lambda item: -item[1]))
@@ -119,7 +121,7 @@ class ProcessorTime:
                 terminalreporter.write_line(f"over budget: {line}", red=True)
 
     def pytest_sessionfinish(self, session, exitstatus):
-        """A room over its budget fails the run."""
+        """A package over its budget fails the run."""
         on_worker = hasattr(session.config, "workerinput")
         if os.environ.get("CREDAX_TEST_BUDGET") and not on_worker and self.over_budget():
             session.exitstatus = session.exitstatus or pytest.ExitCode.TESTS_FAILED

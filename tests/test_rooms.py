@@ -1,4 +1,4 @@
-"""Rooms use rooms above them, never below: DESIGN section 3, read off the imports."""
+"""Packages import from layers above them, never from below: read off the imports."""
 
 import ast
 import re
@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 SOURCE = Path(__file__).parent.parent / "src" / "credax"
-# From the top of the house down. A room may import from its own floor and the floors above it.
-FLOORS = [
+# From the top down. A package may import from its own layer and the layers above it.
+LAYERS = [
     {"errors", "precision", "lazy", "train_mode", "keys", "remembered", "locks"},
     {
         "standardise",
@@ -22,7 +22,7 @@ FLOORS = [
     {"distributions", "mixture_prediction", "partly_trained"},
     {"likelihood", "likelihoods", "prior", "covariance_prior"},
     {"problem"},
-    {"posterior", "batch_statistics", "gaussians", "gaussian_posterior", "adoption", "export"},
+    {"posterior", "batch_statistics", "gaussians", "gaussian_posterior", "adoption", "exporting"},
     {"networks", "adapters"},
     {"data"},
     {"groups", "structure"},
@@ -39,8 +39,8 @@ FLOORS = [
     {"experiments", "sklearn"},
     {"cli", "__main__"},
 ]
-FLOOR = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}
-# Rooms on one floor that do not know each other, and rooms that see less than their floor allows.
+LAYER = {package: number for number, packages in enumerate(LAYERS) for package in packages}
+# Packages of one layer that do not import each other, or that may import less than others there.
 MUST_NOT_IMPORT = {
     "metrics": {"training", "methods", "data", "networks", "posterior", "problem"},
     "report": {"training", "methods", "networks", "posterior", "problem", "data"},
@@ -53,12 +53,12 @@ FILES = sorted(path for path in SOURCE.rglob("*.py") if path != SOURCE / "__init
 MODULE = re.compile(r"credax\.(\w+)(\.\w+)*")
 
 
-def imported_rooms(path):
+def imported_packages(path):
     for node in ast.walk(ast.parse(path.read_text())):
         # A registry names modules by strings, to import them when they are asked for.
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             named = MODULE.fullmatch(node.value)
-            if named and named[1] in FLOOR:
+            if named and named[1] in LAYER:
                 yield named[1], node.lineno
         if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "credax":
             parts = node.module.split(".")
@@ -75,14 +75,16 @@ def imported_rooms(path):
 
 @pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(SOURCE)))
 def test_imports_point_upwards(path):
-    room = path.relative_to(SOURCE).parts[0].removesuffix(".py")
-    assert room in FLOOR, f"{room} has no floor in this test's list"
-    for other, line in imported_rooms(path):
+    package = path.relative_to(SOURCE).parts[0].removesuffix(".py")
+    assert package in LAYER, f"{package} has no layer in this test's list"
+    for other, line in imported_packages(path):
         if other.startswith("__"):
             continue
-        assert FLOOR[other] <= FLOOR[room], f"{path.name}:{line}: {room} must not import {other}"
-        assert other not in MUST_NOT_IMPORT.get(room, ()), (
-            f"{path.name}:{line}: {room} imports {other}"
+        assert LAYER[other] <= LAYER[package], (
+            f"{path.name}:{line}: {package} must not import {other}"
+        )
+        assert other not in MUST_NOT_IMPORT.get(package, ()), (
+            f"{path.name}:{line}: {package} imports {other}"
         )
 
 
@@ -96,8 +98,8 @@ def test_no_private_jax(path):
 
 def test_the_registry_of_methods_is_seen():
     """NTK and NNGP lie in `infinite`: the arrow from the registry is a string."""
-    rooms = {room for room, _ in imported_rooms(SOURCE / "methods" / "__init__.py")}
-    assert {"infinite", "methods"} <= rooms
+    packages = {package for package, _ in imported_packages(SOURCE / "methods" / "__init__.py")}
+    assert {"infinite", "methods"} <= packages
 
 
 @pytest.mark.parametrize("name", ["loop", "program", "validation"])

@@ -19,16 +19,24 @@ from credax import methods
 
 
 def public_names(package: ModuleType) -> list[str]:
-    """What a package offers: its ``__all__``, or all that it re-exports."""
+    """What a package offers: its ``__all__``, or all it re-exports; of a file, its own names."""
     names = getattr(package, "__all__", None) or [n for n in vars(package) if n[0] != "_"]
+    if not hasattr(package, "__path__"):
+        names = [n for n in names if _module(getattr(package, n)) == package.__name__]
     return [name for name in names if not isinstance(getattr(package, name), ModuleType)]
 
 
+def _module(thing: Any) -> str | None:
+    return getattr(thing, "__module__", None)
+
+
 def packages() -> list[ModuleType]:
-    """credax itself and all its rooms but the command line, which has no names for users."""
+    """credax itself, its packages but the command line, and the files that are public names."""
     found = pkgutil.iter_modules(credax.__path__, "credax.")
-    names = [each.name for each in found if each.ispkg and each.name != "credax.cli"]
-    return [credax, *map(import_module, names)]
+    names = {each.name for each in found if each.ispkg and each.name != "credax.cli"}
+    public = (getattr(credax, name) for name in credax.__all__)
+    names |= {thing.__name__ for thing in public if isinstance(thing, ModuleType)}
+    return [credax, *map(import_module, sorted(names))]
 
 
 def entries(package: ModuleType) -> list[tuple[str, Any]]:
@@ -36,7 +44,7 @@ def entries(package: ModuleType) -> list[tuple[str, Any]]:
     found = [(f"{package.__name__}.{n}", getattr(package, n)) for n in public_names(package)]
     if package is methods:
         records = [methods.REGISTRY[name][:2] for name in methods.names()]
-        found += [(f"{room}.{name}", getattr(import_module(room), name)) for room, name in records]
+        found += [(f"{path}.{name}", getattr(import_module(path), name)) for path, name in records]
     return found
 
 
@@ -51,12 +59,15 @@ def describe(thing: Any) -> str:
     return f"A {type(thing).__name__}."
 
 
-def page(package: ModuleType, seen: set[int]) -> str:
-    """reStructuredText of a package's page; objects already ``seen`` are left out."""
+def page(package: ModuleType, seen: set[int]) -> str | None:
+    """reStructuredText of a package without objects already ``seen``; None if none is left."""
     name = package.__name__
     first = inspect.getdoc(package) or ""
     lines = [name, "=" * len(name), "", f".. py:module:: {name}", "", first, ""]
-    for full, thing in entries(package):
+    new = [(full, thing) for full, thing in entries(package) if id(thing) not in seen]
+    if not new:
+        return None
+    for full, thing in new:
         if id(thing) in seen:
             continue
         seen.add(id(thing))
@@ -73,7 +84,8 @@ def write(app: Sphinx) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     wanted, seen = {}, set()
     for package in packages():
-        wanted[f"{package.__name__}.rst"] = page(package, seen)
+        if (text := page(package, seen)) is not None:
+            wanted[f"{package.__name__}.rst"] = text
     for old in folder.glob("*.rst"):
         if old.name not in wanted:
             old.unlink()
@@ -92,10 +104,21 @@ def plain_signature(app, what, name, thing, options, signature, returned):
 
 
 def skip_member(app, what, name, thing, skip, options):
-    """Fields of named tuples are told in the class's own words; theirs are Python's."""
+    """What others write: Python of the fields of named tuples, scikit-learn of its requests."""
+    if name.startswith("set_") and name.endswith("_request"):
+        return True
     if (getattr(thing, "__doc__", None) or "").startswith("Alias for field number"):
         return True
     return None
+
+
+def keep_sentences(app, what, name, thing, options, lines):
+    """A colon in the sentence of a field does not end a type, which napoleon takes it for.
+
+    It looks at the first line only, so an empty comment comes before.
+    """
+    if what in ("attribute", "property") and lines:
+        lines[:0] = ["..", ""]
 
 
 def setup(app: Sphinx) -> dict:
@@ -103,4 +126,5 @@ def setup(app: Sphinx) -> dict:
     app.connect("builder-inited", write)
     app.connect("autodoc-process-signature", plain_signature)
     app.connect("autodoc-skip-member", skip_member)
+    app.connect("autodoc-process-docstring", keep_sentences, priority=400)  # napoleon has 500
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,4 +1,4 @@
-"""The rooms of the package in one picture: run it from the root of the project.
+"""The packages of credax in one picture: run it from the root of the project.
 
 python docs/pictures/rooms.py
 """
@@ -14,11 +14,18 @@ ROWS = [
         "what is modelled",
         [
             ("network", "init, apply"),
-            ("likelihood", "p(y | outputs)"),
+            ("prediction", "the mixture"),
+            ("likelihoods", "p(y | outputs)"),
             ("prior", "p(weights)"),
             ("problem", "log joint, loss"),
-            ("prediction", "the mixture"),
+        ],
+    ),
+    (
+        "what fitting gives",
+        [
             ("posterior", "members"),
+            ("exporting", "a program for serving"),
+            ("adoption", "networks trained elsewhere"),
         ],
     ),
     (
@@ -26,7 +33,7 @@ ROWS = [
         [
             ("networks", "MLP, CNN, ResNet"),
             ("adapters", "Flax, Equinox, Haiku"),
-            ("data", "readers, toys, corruptions"),
+            ("data", "tables, pictures, sets"),
         ],
     ),
     (
@@ -45,49 +52,59 @@ ROWS = [
         ],
     ),
     (
+        "what is kept",
+        [
+            ("fitting", "fit"),
+            ("runs", "run folders read back"),
+            ("hub", "runs shared"),
+        ],
+    ),
+    (
         "how good it is",
         [
             ("metrics", "scores, calibration, OOD"),
             ("calibration", "temperature, conformal"),
             ("quality", "posteriors compared"),
+            ("zoo", "thousands of networks"),
         ],
     ),
     (
         "what people use",
         [
-            ("zoo", "thousands of networks"),
+            ("plot", "matplotlib figures"),
             ("report", "tables and the page"),
             ("experiments", "published results"),
+            ("sklearn", "estimators"),
             ("cli", "the command line"),
         ],
     ),
 ]
 
 
-def files_of(room: str) -> int:
-    """Python files of a room."""
-    folder = SOURCE / room
+def files_of(package: str) -> int:
+    """Python files of a package."""
+    folder = SOURCE / package
     return len(list(folder.rglob("*.py"))) if folder.is_dir() else 1
 
 
 def main() -> None:
     """Draw and save."""
-    figure, axes = plt.subplots(figsize=(11, 6.6))
+    figure, axes = plt.subplots(figsize=(11, 8.4))
     axes.set(xlim=(0, 11), ylim=(-0.1, len(ROWS) + 0.05))
     axes.axis("off")
-    for row, (title, rooms) in enumerate(ROWS):
+    for row, (title, packages) in enumerate(ROWS):
         y = len(ROWS) - row - 0.8
         axes.text(0.05, y + 0.3, title, va="center", fontsize=10, color="#555555")
-        width = 8.6 / len(rooms)
-        for number, (room, words) in enumerate(rooms):
+        width = 8.6 / len(packages)
+        for number, (package, words) in enumerate(packages):
             x = 2.2 + number * width
             box = FancyBboxPatch(
                 (x, y), width - 0.15, 0.6, boxstyle="round,pad=0.02", fc="#eaf1fb", ec="#3465a4"
             )
             axes.add_patch(box)
             middle = x + (width - 0.15) / 2
-            count = files_of(room)
-            label = f"{room}/ ({count} files)" if count > 1 else f"{room}.py"
+            count = files_of(package)
+            label = f"{package}/ · {count}" if count > 1 else f"{package}.py"
             axes.text(middle, y + 0.4, label, ha="center", va="center", fontsize=8.6, weight="bold")
             axes.text(middle, y + 0.17, words, ha="center", va="center", fontsize=8)
     axes.annotate(

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from credax.data import Split as Split
     from credax.distributions import Distribution as Distribution
     from credax.errors import InputError as InputError
-    from credax.export import export as export
+    from credax.exporting import export as export
     from credax.fitting import fit as fit
     from credax.gaussian_posterior import GaussianPosterior as GaussianPosterior
     from credax.infinite.method import NNGP as NNGP

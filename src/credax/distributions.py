@@ -45,7 +45,7 @@ class Distribution(eqx.Module):
 
     @property
     def epistemic(self) -> Float[Array, "*entries"] | None:
-        """A hook: the part of the variance that is doubt about the distribution's parameters."""
+        """A hook: the epistemic part of the variance, from uncertain parameters."""
         return None
 
     def sample(self, key: Key[Array, ""]) -> Float[Array, "*entries"]:
@@ -61,14 +61,14 @@ class Distribution(eqx.Module):
 
 
 def inverse(
-    cdf: Callable[[Array], Array], centre: Array, spread: Array, level: Array, whole: bool
+    cdf: Callable[[Array], Array], centre: Array, deviation: Array, level: Array, whole: bool
 ) -> Array:
     """The smallest value with ``cdf >= level``, by doubling a bracket and bisecting it.
 
-    ``centre`` and ``spread`` say where to begin; of whole numbers the answer is one.
+    ``centre`` and ``deviation`` say where to begin; of whole numbers the answer is one.
     """
     level = jnp.broadcast_to(level, centre.shape)
-    width = jnp.maximum(spread, jnp.finfo(centre.dtype).tiny)
+    width = jnp.maximum(deviation, jnp.finfo(centre.dtype).tiny)
 
     def outside(bracket) -> Bool[Array, ""]:
         low, high, _, count = bracket
@@ -200,13 +200,13 @@ class NegativeBinomialDistribution(Distribution):
 class StudentTDistribution(Distribution):
     """Student's t around ``loc``: ``(y - loc) / scale`` has ``degrees`` degrees of freedom, > 2.
 
-    ``doubt`` is the part of its variance that is epistemic, where a model says so.
+    ``epistemic_variance`` is that part of its variance, where a model gives it.
     """
 
     loc: Float[Array, "*entries"]
     scale: Float[Array, "*entries"]
     degrees: Float[Array, "*entries"]
-    doubt: Float[Array, "*entries"] | None = None
+    epistemic_variance: Float[Array, "*entries"] | None = None
 
     @property
     def mean(self):
@@ -220,8 +220,8 @@ class StudentTDistribution(Distribution):
 
     @property
     def epistemic(self):
-        """``doubt``."""
-        return self.doubt
+        """``epistemic_variance``."""
+        return self.epistemic_variance
 
     def log_prob(self, y):
         """Log-density."""
@@ -241,7 +241,8 @@ class StudentTDistribution(Distribution):
 
     def moved(self, shift, scale):
         """A location and scale family stays itself."""
-        doubt = None if self.doubt is None else self.doubt * jnp.square(scale)
+        own = self.epistemic_variance
+        moved = None if own is None else own * jnp.square(scale)
         return StudentTDistribution(
-            self.loc * scale + shift, self.scale * scale, self.degrees, doubt
+            self.loc * scale + shift, self.scale * scale, self.degrees, moved
         )

@@ -12,11 +12,17 @@ from jaxtyping import Array, Key
 
 from credax import batch_statistics
 from credax.errors import InputError
-from credax.export import export
 from credax.files import arranged, load_arrays, save_tree
 from credax.gaussians import GAUSSIANS, WeightGaussian
 from credax.network import Variables
-from credax.posterior import INDICES, Population, describe_population, population, read_population
+from credax.posterior import (
+    INDICES,
+    AroundPopulation,
+    Population,
+    describe_population,
+    population,
+    read_population,
+)
 from credax.prediction import Prediction
 from credax.problem import Problem
 from credax.reading import check_record
@@ -27,7 +33,7 @@ _FIELDS = {"law": one_of(*GAUSSIANS), "law_options": OBJECT, "modes": INDICES}
 _OPTIONS = {"low-rank": {"rank": WHOLE}, "full": {}}
 
 
-class GaussianPosterior(eqx.Module):
+class GaussianPosterior(AroundPopulation):
     """One Gaussian per mode, mixed uniformly; the draws made when it was fitted are members.
 
     ``gaussian`` has a leading axis of modes on every leaf; ``draws`` are ``samples`` networks of
@@ -41,48 +47,15 @@ class GaussianPosterior(eqx.Module):
     """State of each mode's network, for Gaussians of networks whose state is not recomputed."""
     modes: tuple[int, ...]
 
-    # By identity: jax.jit of a bound method needs a hash, and arrays have none.
-    __hash__ = object.__hash__
-
     @property
-    def problem(self) -> Problem:
-        """The problem the Gaussian was fitted to."""
-        return self.draws.problem
-
-    @property
-    def input_shape(self) -> tuple[int, ...]:
-        """Shape of one row of raw inputs."""
-        return self.draws.input_shape
-
-    @property
-    def input_dtype(self) -> str:
-        """Type of raw inputs."""
-        return self.draws.input_dtype
-
-    @property
-    def variables(self) -> Variables:
-        """The stored draws' variables."""
-        return self.draws.variables
-
-    @property
-    def indices(self) -> tuple[int, ...]:
-        """Numbers of the stored draws: mode times samples plus draw."""
-        return self.draws.indices
-
-    @property
-    def num_members(self) -> int:
-        """How many draws are stored."""
-        return self.draws.num_members
+    def stored(self) -> Population:
+        """The draws that predictions use."""
+        return self.draws
 
     @property
     def num_modes(self) -> int:
         """How many modes were kept."""
         return len(self.modes)
-
-    @property
-    def diagnostics(self) -> dict[str, Any]:
-        """What the fit reported about itself."""
-        return self.draws.diagnostics
 
     def member(self, index: int) -> Population:
         """One stored draw, by its number."""
@@ -103,10 +76,6 @@ class GaussianPosterior(eqx.Module):
     def predict_fn(self) -> Callable[[Array], Prediction]:
         """`predict` as a pure function of raw inputs, all rows at once, without checks."""
         return self.draws.predict_fn()
-
-    def export(self, path: str | Path, **options: Any) -> Path:
-        """Write the prediction as a program that plain jax loads; see `credax.export`."""
-        return export(self, path, **options)
 
     def sample(self, key: Key[Array, ""], n: int, refresh: Any = None) -> Variables:
         """``n`` new draws, as evenly over the modes as ``n`` allows, in random order.

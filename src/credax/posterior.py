@@ -1,5 +1,6 @@
 """What fitting returns: something that predicts, draws members, and can be kept on disk."""
 
+import abc
 import dataclasses
 import math
 from collections.abc import Callable
@@ -15,7 +16,7 @@ from jax.core import Tracer
 from jaxtyping import Array, Key
 
 from credax.errors import InputError
-from credax.export import export
+from credax.exporting import export
 from credax.files import arranged, load_arrays, save_tree
 from credax.network import Variables, output_struct
 from credax.prediction import Prediction, concatenate
@@ -186,6 +187,73 @@ class Population(eqx.Module):
     def check(self, x) -> np.ndarray:
         """``x`` as an array, or an error if it cannot be predicted."""
         return check_rows(x, self.input_shape)
+
+
+class AroundPopulation(eqx.Module):
+    """Abstract: a posterior around a stored population, such as one network per mode."""
+
+    # By identity: jax.jit of a bound method needs a hash, and arrays have none.
+    __hash__ = object.__hash__
+
+    @property
+    @abc.abstractmethod
+    def stored(self) -> Population:
+        """The stored networks."""
+
+    @property
+    def problem(self) -> Problem:
+        """The problem it is a posterior of."""
+        return self.stored.problem
+
+    @property
+    def input_shape(self) -> tuple[int, ...]:
+        """Shape of one row of raw inputs."""
+        return self.stored.input_shape
+
+    @property
+    def input_dtype(self) -> str:
+        """Type of raw inputs."""
+        return self.stored.input_dtype
+
+    @property
+    def variables(self) -> Variables:
+        """The variables of the stored networks."""
+        return self.stored.variables
+
+    @property
+    def indices(self) -> tuple[int, ...]:
+        """Numbers of a prediction's members: a hook, by default those of the stored networks."""
+        return self.stored.indices
+
+    @property
+    def num_members(self) -> int:
+        """Members of a prediction."""
+        return len(self.indices)
+
+    @property
+    def diagnostics(self) -> dict[str, Any]:
+        """What the fit reported about itself, such as the evidence: numbers by name."""
+        return self.stored.diagnostics
+
+    @abc.abstractmethod
+    def predict(self, x, *, key=None, batch_size: int | None = None) -> Prediction:
+        """The mixture prediction for raw inputs."""
+
+    @abc.abstractmethod
+    def predict_fn(self) -> Callable[[Array], Prediction]:
+        """`predict` as a pure function of raw inputs, all rows at once, without checks."""
+
+    @abc.abstractmethod
+    def sample(self, key: Key[Array, ""], n: int) -> Variables:
+        """``n`` draws of the network's variables, on a leading axis."""
+
+    @abc.abstractmethod
+    def save(self, path: str | Path) -> None:
+        """Keep it in one safetensors file."""
+
+    def export(self, path: str | Path, **options: Any) -> Path:
+        """Write the prediction as a program that plain jax loads; see `credax.export`."""
+        return export(self, path, **options)
 
 
 def check_rows(x, input_shape: tuple[int, ...]) -> np.ndarray:

@@ -11,7 +11,7 @@ LARGEST = float(np.finfo(np.float32).max)
 ROUNDING = 1e-3
 """Share of a column's standard deviation that rounding to float32 may cost."""
 SCALES = (1e-15, 1e15)
-"""Standard deviations whose squares float32 holds with room to spare."""
+"""Standard deviations whose squares float32 holds without overflow."""
 
 
 def check_range(x: np.ndarray, name: str, block: int = 4096) -> None:

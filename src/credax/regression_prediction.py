@@ -78,7 +78,7 @@ class RegressionPrediction(eqx.Module):
 
     @property
     def own_epistemic(self) -> Float[Array, "members batch targets"] | None:
-        """A hook: the part of each member's variance that is doubt about its own parameters."""
+        """A hook: the epistemic part of each member's own variance."""
         return None
 
     @property

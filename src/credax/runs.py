@@ -231,8 +231,8 @@ def rebuild(description: Any) -> Any:
 
 def _records() -> dict[str, type]:
     """Records of credax by the name that descriptions give them."""
-    rooms = (networks, likelihood, prior)
-    found = [value for room in rooms for value in vars(room).values() if inspect.isclass(value)]
+    modules = (networks, likelihood, prior)
+    found = [value for m in modules for value in vars(m).values() if inspect.isclass(value)]
     return {f"credax.{value.__qualname__}": value for value in [*found, Standardise]}
 
 

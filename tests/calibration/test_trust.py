@@ -41,7 +41,7 @@ def test_a_limit_of_classes_is_the_largest_tenth_that_keeps_the_error(rows, erro
     assert risk_limit(score, wrong, error) == (max(kept) if kept else None)
 
 
-def test_few_rows_cannot_promise_much():
+def test_few_rows_cannot_show_a_small_error():
     """Without any error, ``1 / (rows + 1) <= error`` needs rows: 9 for a tenth, 19 for a 20th."""
     for error, needed in ((0.1, 9), (0.05, 19)):
         right = np.zeros(needed, bool)
@@ -49,7 +49,7 @@ def test_few_rows_cannot_promise_much():
         assert risk_limit(np.arange(needed - 1) * 1.0, right[1:], error) is None
 
 
-def test_promised_errors_hold_on_new_rows():
+def test_the_allowed_error_holds_on_new_rows():
     """Over many draws of validation rows, trusted new rows are wrong no more often than allowed."""
     shares = []
     for _ in range(300):

@@ -40,5 +40,5 @@ def test_counts_from_a_table_to_a_page(counts, capsys, likelihood):
         np.testing.assert_array_equal([low, high], np.round([low, high]))
     assert main(["report", "run"]) == 0
     page = (counts / "run" / "report.html").read_text()
-    assert "Do the intervals cover what they promise?" in page
+    assert "Do the intervals cover as often as they should?" in page
     assert "nan" not in page.lower().split("<style")[0]

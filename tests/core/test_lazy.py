@@ -1,8 +1,10 @@
 """Names of packages that are loaded when first used."""
 
+import ast
 import subprocess
 import sys
 from importlib import import_module
+from pathlib import Path
 
 import pytest
 
@@ -24,6 +26,24 @@ def test_every_name_is_there_once(name):
     assert len(set(package.__all__)) == len(package.__all__)
     for public in package.__all__:
         assert getattr(package, public) is not None
+
+
+LAZY = [
+    path
+    for path in sorted(Path(cx.__file__).parent.rglob("__init__.py"))
+    if "lazy_package(" in path.read_text()
+]
+
+
+@pytest.mark.parametrize("init", LAZY, ids=lambda path: path.parent.name)
+def test_no_module_has_the_name_of_what_it_offers(init):
+    """Python sets a module on its package when it is imported: it would replace the lazy name."""
+    lines = [n for n in ast.walk(ast.parse(init.read_text())) if isinstance(n, ast.ImportFrom)]
+    own = "credax." if init.parent.name == "credax" else f".{init.parent.name}."
+    offered = {a.asname or a.name for n in lines if own in f"{n.module}." for a in n.names}
+    modules = {a.name for n in lines if f"{n.module}.".endswith(own) for a in n.names}
+    files = {path.stem for path in init.parent.glob("*.py")}
+    assert not (offered - modules) & files
 
 
 def test_listing_names_imports_no_jax():

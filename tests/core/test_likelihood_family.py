@@ -26,7 +26,7 @@ COUNTS = np.arange(40.0)
 
 
 def test_nobody_asks_for_the_class_of_a_likelihood():
-    """Everything is asked of the protocol: else a user's own class would be another citizen."""
+    """Everything is asked of the protocol: else a user's own class would not work everywhere."""
     names = {n for n, v in vars(kinds).items() if isinstance(v, type) and issubclass(v, Likelihood)}
     names -= {"Likelihood"}
     assert {"Poisson", "Categorical", "Quantile"} <= names

@@ -14,10 +14,11 @@ import credax as cx
 from credax import experiments
 from credax.cli import main
 from credax.experiments import functional_collapse, mass_profiles, permutation_frequency
+from credax.experiments.bench import remembered
 from credax.experiments.densities import bars_panel, density, edges, histogram_panel, map_panel
 from credax.experiments.experiment import Data
 from credax.experiments.figures import sheet
-from credax.experiments.populations import Named, network_structure, remembered, spread
+from credax.experiments.populations import Named, network_structure, spread
 from credax.experiments.toy_posterior import NORM, checks, output_weights
 from credax.posterior import population
 

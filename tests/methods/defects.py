@@ -34,7 +34,7 @@ class Defect(NamedTuple):
     test: str
 
 
-SWAG, LAWS, COLLECTING = "methods/trajectory/swag.py", "gaussians.py", "training/collecting.py"
+SWAG, GAUSSIANS, COLLECTING = "methods/trajectory/swag.py", "gaussians.py", "training/collecting.py"
 SAMPLING, STATISTICS = "methods/sampling/stochastic.py", "batch_statistics.py"
 AVERAGES = "methods/test_weight_averages.py::test_"
 SAMPLERS = "methods/test_stochastic_samplers.py::test_"
@@ -58,17 +58,17 @@ DEFECTS = {
         AVERAGES + "fewer_columns_than_rank_use_their_own_number",
     ),
     "density-takes-a-variance-as-deviation": Defect(
-        (Edit(LAWS, "_flat()\n        gap", "_flat()\n        std = std**2\n        gap"),),
+        (Edit(GAUSSIANS, "_flat()\n        gap", "_flat()\n        std = std**2\n        gap"),),
         AVERAGES + "a_gaussian_without_columns_is_diagonal",
     ),
     "density-without-its-half": Defect(
-        (Edit(LAWS, "return -0.5 * (squared", "return -1.0 * (squared"),),
+        (Edit(GAUSSIANS, "return -0.5 * (squared", "return -1.0 * (squared"),),
         AVERAGES + "the_density_integrates_to_one_and_is_scipys",
     ),
     "swag-draws-columns-array-by-array": Defect(
         (
             Edit(
-                LAWS,
+                GAUSSIANS,
                 "jnp.tensordot(z, c, 1)",
                 "jnp.tensordot(jax.random.normal(jax.random.fold_in(k, 1), z.shape), c, 1)",
             ),
@@ -143,7 +143,7 @@ DEFECTS = {
         "methods/test_variational.py::test_the_bound_does_not_depend_on_the_leaves",
     ),
     "log-q-with-a-spurious-half": Defect(
-        (Edit(LAWS, "+ std.size * _LOG_2PI)", "+ std.size * (1 + _LOG_2PI))"),),
+        (Edit(GAUSSIANS, "+ std.size * _LOG_2PI)", "+ std.size * (1 + _LOG_2PI))"),),
         "methods/test_variational.py::test_the_kl_is_its_monte_carlo_value",
     ),
     "flipout-with-real-signs": Defect(
@@ -206,14 +206,14 @@ DEFECTS = {
         (
             Edit(
                 "methods/laplace/fit.py",
-                "rows = rows_at_once(plan.bytes_a_row(itemsize), memory)",
+                "rows = rows_at_once(plan.bytes_per_row(itemsize), memory)",
                 "rows = len(data)",
             ),
         ),
         "methods/test_laplace_curvature.py::test_a_fit_never_holds_the_jacobians_of_all_rows",
     ),
     "bias-in-a-block-of-its-own": Defect(
-        (Edit("methods/laplace/plan.py", "if joint and read.bias in names", "if False"),),
+        (Edit("methods/laplace/plan.py", "if joint and layer.bias in names", "if False"),),
         LAPLACE + "conjugate_regression_is_exact",
     ),
     "curvature-averaged-over-rows": Defect(
@@ -227,7 +227,7 @@ DEFECTS = {
         LAPLACE + "conjugate_regression_is_exact",
     ),
     "noise-without-a-floor": Defect(
-        (Edit("likelihood.py", "VARIANCE_FLOOR = 1e-6", "VARIANCE_FLOOR = 0.0"),),
+        (Edit("likelihoods/learned.py", "VARIANCE_FLOOR = 1e-6", "VARIANCE_FLOOR = 0.0"),),
         "core/test_likelihood.py::test_no_variance_falls_below_the_floor",
     ),
 }

@@ -289,7 +289,7 @@ def test_a_fit_never_holds_the_jacobians_of_all_rows(structure, monkeypatch):
 
     monkeypatch.setattr(curvature, "_dense", watched)
     plan = make_plan(problem, variables, x, structure=structure, subset="all")
-    room = 5.5 * plan.bytes_a_row(8) / 0.25e9
+    room = 5.5 * plan.bytes_per_row(8) / 0.25e9
     blocks = [
         curvature_blocks(problem, variables, data, plan, rank=1, memory=memory)
         for memory in (room, 1.0)

@@ -51,11 +51,11 @@ def test_coverage_and_spread():
     levels = regression.mean_coverage([result, number_result("a", 1)])
     assert len(levels) == len(regression.LEVELS)
     assert np.all(np.diff(levels) >= 0)
-    spread = regression.error_by_spread([result])
-    assert spread.counts.tolist() == [4] * 10
-    assert np.all(np.diff(spread.predicted) >= 0)
+    curve = regression.error_by_deviation([result])
+    assert curve.counts.tolist() == [4] * 10
+    assert np.all(np.diff(curve.predicted) >= 0)
     total = np.mean(np.square(np.asarray(result.prediction.mean) - result.y))
-    assert np.mean(np.square(spread.error)) == pytest.approx(total, rel=1e-5)
+    assert np.mean(np.square(curve.error)) == pytest.approx(total, rel=1e-5)
 
 
 def test_curve_averages_seeds_and_spans_members():

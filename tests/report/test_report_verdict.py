@@ -173,10 +173,10 @@ def test_seeds_in_words():
     assert "seeds 0" not in page(bare({"a": [1.0]}))
 
 
-def test_the_promise_stands_beside_the_coverage():
+def test_the_nominal_level_stands_beside_the_coverage():
     text = page(Comparison("t", "d", "regression", [number_result("a", 0)]))
     assert "0.8750<span" in text
-    assert " (promised 0.90)" in text
+    assert " (nominal 0.90)" in text
 
 
 def test_the_page_says_where_it_comes_from():

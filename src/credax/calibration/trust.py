@@ -4,7 +4,7 @@ A row is trusted if its uncertainty is at most a limit. Limits are tried at 10 %
 validation rows, most certain first, and the largest is taken that keeps the allowed ``error``:
 
 - classification: ``(wrong + 1) / (rows + 1) <= error`` for the rows up to the limit, which is the
-  rule of succession, so that few rows cannot promise much;
+  rule of succession, so that few rows cannot show a small error;
 - regression: the 90 % intervals of the rows up to the limit missed no more than ``error``, by a
   one-sided binomial test at 10 %.
 
@@ -163,7 +163,7 @@ def trust_rule(found: Evidence, error: float = 0.1) -> Rule:
 def typical_rule(found: Evidence, name: str, error: float = 0.1) -> Rule:
     """For a run with conformal intervals (``name``): rows as certain as most validation rows.
 
-    The intervals hold what they promise for rows like those they were fitted on, so a row is
+    The intervals have their nominal coverage for rows like those they were fitted on, so a row is
     trusted if its uncertainty is at most that of a share ``1 - error`` of the validation rows.
 
     >>> scores = {"total": np.arange(1.0, 101.0)[:, None]}

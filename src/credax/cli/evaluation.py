@@ -254,7 +254,7 @@ class Evaluator:
     def _calibrated(
         self, posterior: Posterior, prediction: Prediction, folder: Path | None
     ) -> tuple[dict, dict, dict[str, float], tuple[str, ...]]:
-        """Predictions, sets and their promise by calibrator, and what the calibrators warned of."""
+        """Predictions, sets and their nominal coverage by calibrator, and the warnings."""
         fitted = {} if folder is None else stored(folder)
         wanted = [name for name in dict.fromkeys(self.evaluation.calibrate) if name not in fitted]
         caught = []

@@ -33,7 +33,7 @@ def run(arguments: list[str]) -> None:
     config = read_arguments(Export, arguments, "credax export")
     from credax import __version__
     from credax.cli.saved import saved_run
-    from credax.export import export
+    from credax.exporting import export
 
     saved = saved_run(config.run, config.problem)
     about = saved.about

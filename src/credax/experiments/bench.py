@@ -98,15 +98,8 @@ class Bench:
 
         A change of the scale's evaluation settings measures anew.
         """
-        path = trial.folder / "evaluation.json"
         settings = _plain(self.scale.evaluation)
-        if path.exists():
-            kept = check_record(read_json(path), MEASURED, path)
-            if kept["settings"] == settings:
-                return kept["measured"]
-        measured = measure()
-        write_json(path, {"settings": settings, "measured": measured})
-        return measured
+        return remembered(trial.folder / "evaluation.json", settings, measure)
 
     def result(
         self, trial: Trial, metrics: dict[str, float], prediction: Prediction | None = None
@@ -138,6 +131,17 @@ class Bench:
                 for member, epoch in excluded.items()
             ),
         )
+
+
+def remembered(path: Path, settings: Any, measure: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    """What ``measure`` says, kept in a file with its settings and read again where they agree."""
+    if path.exists():
+        kept = check_record(read_json(path), MEASURED, path)
+        if kept["settings"] == settings:
+            return kept["measured"]
+    measured = measure()
+    write_json(path, {"settings": settings, "measured": measured})
+    return measured
 
 
 def trials(scale: Scale, root: Path, seeds: int) -> list[Trial]:

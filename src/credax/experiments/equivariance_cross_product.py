@@ -13,17 +13,15 @@ from credax.experiments.bench import Bench
 from credax.experiments.equivariance_twins import Floor, twin_floor
 from credax.experiments.experiment import Arm, Experiment, Outcome, Scale
 from credax.experiments.figures import Figure, reference_line, sheet
-from credax.experiments.recording import MadeData, record, row
+from credax.experiments.recording import MadeData, descent_scale, record_trial, row
 from credax.files import read_json, write_json
 from credax.infinite.net import Serial
-from credax.likelihood import Gaussian
 from credax.methods.ensembles.deep_ensemble import DeepEnsemble
 from credax.metrics import equivariance
 from credax.network import Variables
 from credax.reading import check_record
 from credax.reading.records import LIST, map_of
 from credax.report.svg import Axis, Frame
-from credax.training import Training
 
 POINTS = 16
 SOLIDS = ("octahedral", "icosahedral")
@@ -134,20 +132,8 @@ def run(bench: Bench) -> Outcome:
     results, findings, curves = [], [], {}
     for trial in bench.trials:
         arm = trial.arm
-        bench.say(f"{arm.label}, seed {trial.seed}")
-        training = bench.scale.training
-        if arm.name == "adam":
-            training = training.replace(optimiser="adam", learning_rate=ADAM_RATE)
-        found = record(
-            bench.root / f"{arm.name}_{trial.seed}.npz",
-            bench.scale.problem(arm),
-            arm.method,
-            split,
-            seed=trial.seed,
-            training=training,
-            points=points.astype(np.float32),
-            steps=(settings.steps,),
-        )
+        adam = {"optimiser": "adam", "learning_rate": ADAM_RATE} if arm.name == "adam" else {}
+        found = record_trial(bench, trial, split, points, (settings.steps,), **adam)
         mine = _curves(found.at(settings.steps), orbits, size_of(settings))
         curves |= {(arm.label, name): curve for name, curve in mine.items()}
         metrics = _metrics(mine, lines, rests)
@@ -329,24 +315,9 @@ def _scale(settings: Settings, widths: dict[int, int], rate: float, seeds: int, 
         test = Split(x.astype(np.float32), y.astype(np.float32))
         return Dataset("cross products", train_rows(settings), test, task="regression")
 
-    return Scale(
-        data=MadeData("cross products", order * settings.base, settings.base, (6,), make=make),
-        network=lambda outputs: net(width),
-        training=Training(
-            epochs=settings.steps,
-            batch_size=order * settings.base,
-            learning_rate=rate,
-            momentum=0.0,
-            nesterov=False,
-            schedule="constant",
-        ),
-        arms=tuple(arms),
-        seeds=seeds,
-        likelihood=Gaussian(1.0),
-        weight_decay=0.0,
-        evaluation=settings,
-        note=note,
-    )
+    data = MadeData("cross products", order * settings.base, settings.base, (6,), make=make)
+    sizes = {"steps": settings.steps, "rate": rate, "seeds": seeds}
+    return descent_scale(data, lambda _: net(width), tuple(arms), settings, **sizes, note=note)
 
 
 EXPERIMENT = Experiment(

@@ -9,10 +9,8 @@ from credax.data.histology import CLASSES, histology, load_histology
 from credax.data.places import root_folder
 from credax.errors import InputError
 from credax.experiments.bench import Bench
-from credax.experiments.equivariance_pictures import Settings, plain_cnn, study
-from credax.experiments.experiment import Arm, Data, Experiment, Outcome, Scale
-from credax.methods.ensembles.deep_ensemble import DeepEnsemble
-from credax.training import Training
+from credax.experiments.equivariance_pictures import Settings, picture_scale, study
+from credax.experiments.experiment import Data, Experiment, Outcome
 
 FOLDER = "NCT-CRC-HE-100K"
 COMPANIONS = {
@@ -69,25 +67,6 @@ def companions(bench: Bench, count: int) -> dict[str, np.ndarray]:
     return found
 
 
-def _scale(data: Data, settings: Settings, members: int, epochs: int, channels, note: str) -> Scale:
-    arms = (
-        Arm("ensemble", "DeepEns + DA", DeepEnsemble(members)),
-        Arm("plain", "Ensemble, no DA", DeepEnsemble(members)),
-    )
-    return Scale(
-        data=data,
-        network=lambda outputs: plain_cnn(outputs, channels),
-        training=Training(
-            epochs=epochs, batch_size=32 if data.synthetic else 128, learning_rate=0.05
-        ),
-        arms=arms,
-        seeds=1,
-        weight_decay=0.0,
-        evaluation=settings,
-        note=note,
-    )
-
-
 def _tiles(train: int, test: int, size: int, synthetic: bool = False) -> Tiles:
     return Tiles("nct-crc-he", 9 * train, 9 * test, (size, size, 3), 9, synthetic=synthetic)
 
@@ -102,10 +81,10 @@ EXPERIMENT = Experiment(
         "Zenodo record 1214456 into the data folder."
     ),
     scales={
-        "test": _scale(
+        "test": picture_scale(
             _tiles(4, 2, 12, True), Settings((4,), 8, (), False), 3, 1, (4, 4), "made-up images"
         ),
-        "cpu": _scale(
+        "cpu": picture_scale(
             _tiles(200, 100, 32),
             Settings((4,), 500, ("cifar10",), False),
             20,
@@ -113,7 +92,7 @@ EXPERIMENT = Experiment(
             (16, 32, 32),
             "20 members",
         ),
-        "paper": _scale(
+        "paper": picture_scale(
             _tiles(1111, 500, 56),
             Settings((4,), 4500, (), False),
             100,

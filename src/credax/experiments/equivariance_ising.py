@@ -11,13 +11,11 @@ from credax.data.ising import ising
 from credax.experiments.bench import Bench
 from credax.experiments.experiment import Arm, Experiment, Outcome, Scale
 from credax.experiments.figures import Figure, reference_line, sheet
-from credax.experiments.recording import MadeData, record, row
+from credax.experiments.recording import MadeData, descent_scale, record_trial, row
 from credax.infinite.net import Serial
-from credax.likelihood import Gaussian
 from credax.methods.ensembles.deep_ensemble import DeepEnsemble
 from credax.metrics import equivariance
 from credax.report.svg import Axis, Frame
-from credax.training import Training
 
 POINTS = 64
 PLAIN, ZERO = "plain", "zero"
@@ -98,19 +96,8 @@ def run(bench: Bench) -> Outcome:
     for trial in bench.trials:
         arm, augmented = trial.arm, trial.arm.name != PLAIN
         theory, split = theories[augmented], splits[augmented]
-        bench.say(f"{arm.label}, seed {trial.seed}")
-        found = record(
-            bench.root / f"{arm.name}_{trial.seed}.npz",
-            bench.scale.problem(arm),
-            arm.method,
-            split,
-            seed=trial.seed,
-            training=bench.scale.training.replace(
-                batch_size=len(split), learning_rate=theory.learning_rate
-            ),
-            points=points.astype(np.float32),
-            steps=(0, settings.steps),
-        )
+        changes = {"batch_size": len(split), "learning_rate": theory.learning_rate}
+        found = record_trial(bench, trial, split, points, (0, settings.steps), **changes)
         cost, start = {"members": len(found.at(0)), "seconds": found.seconds}, 0
         measured = []
         for name, orbit in every.items():
@@ -260,26 +247,9 @@ def _scale(settings: Settings, widths: dict[int, int], seeds: int, note: str) ->
         test = Split(spins.astype(np.float32), y.astype(np.float32))
         return Dataset("Ising energies", split_of(settings, True), test, task="regression")
 
-    return Scale(
-        data=MadeData(
-            "Ising energies", 4 * settings.base, settings.base, (side, side, 1), make=make
-        ),
-        network=lambda outputs: net(width),
-        training=Training(
-            epochs=settings.steps,
-            batch_size=4 * settings.base,
-            learning_rate=0.1,
-            momentum=0.0,
-            nesterov=False,
-            schedule="constant",
-        ),
-        arms=tuple(arms),
-        seeds=seeds,
-        likelihood=Gaussian(1.0),
-        weight_decay=0.0,
-        evaluation=settings,
-        note=note,
-    )
+    data = MadeData("Ising energies", 4 * settings.base, settings.base, (side, side, 1), make=make)
+    sizes = {"steps": settings.steps, "rate": 0.1, "seeds": seeds}
+    return descent_scale(data, lambda _: net(width), tuple(arms), settings, **sizes, note=note)
 
 
 EXPERIMENT = Experiment(

@@ -8,10 +8,11 @@ import numpy as np
 from credax import groups
 from credax.data import Split
 from credax.experiments.bench import Bench
-from credax.experiments.experiment import Arm, Outcome
+from credax.experiments.experiment import Arm, Data, Outcome, Scale
 from credax.experiments.figures import Figure, sheet
 from credax.experiments.published import Published
 from credax.experiments.recording import row
+from credax.methods.ensembles.deep_ensemble import DeepEnsemble
 from credax.metrics import equivariance
 from credax.network import Network
 from credax.networks import (
@@ -27,7 +28,7 @@ from credax.posterior import Population
 from credax.problem import Problem
 from credax.report.svg import Axis, Frame
 from credax.standardise import Standardise
-from credax.training import fit
+from credax.training import Training, fit
 
 ENSEMBLE, SINGLE = "DeepEns + DA", "only DA"
 
@@ -50,6 +51,34 @@ def plain_cnn(outputs: int, channels: tuple[int, ...] = (16, 32, 32)) -> Sequent
         layers += [Conv(width, initialiser="he"), Activation("relu")]
         layers += [AvgPool(2)] if number + 1 < len(channels) else []
     return Sequential((*layers, Flatten(), Dense(outputs)))
+
+
+def picture_scale(
+    data: Data,
+    settings: Settings,
+    members: int,
+    epochs: int,
+    channels: tuple[int, ...],
+    note: str,
+    *,
+    seeds: int = 1,
+    built_in: tuple[Arm, ...] = (),
+) -> Scale:
+    """An ensemble with augmentation, one without, and networks with ``built_in`` symmetry."""
+    ensemble = DeepEnsemble(members)
+    arms = (Arm("ensemble", ENSEMBLE, ensemble), Arm("plain", "Ensemble, no DA", ensemble))
+    return Scale(
+        data=data,
+        network=lambda outputs: plain_cnn(outputs, channels),
+        training=Training(
+            epochs=epochs, batch_size=32 if data.synthetic else 128, learning_rate=0.05
+        ),
+        arms=(*arms, *built_in),
+        seeds=seeds,
+        weight_decay=0.0,
+        evaluation=settings,
+        note=note,
+    )
 
 
 def scorer() -> Sequential:

@@ -6,12 +6,10 @@ from credax import groups
 from credax.data import load
 from credax.errors import InputError
 from credax.experiments.bench import Bench
-from credax.experiments.equivariance_pictures import Settings, plain_cnn, study
-from credax.experiments.experiment import Arm, Data, Experiment, Outcome, Scale
+from credax.experiments.equivariance_pictures import Settings, picture_scale, study
+from credax.experiments.experiment import Arm, Data, Experiment, Outcome
 from credax.experiments.published import Measure, Published
-from credax.methods.ensembles.deep_ensemble import DeepEnsemble
 from credax.methods.ensembles.single import Single
-from credax.training import Training
 
 PUBLISHED = Published(
     "orbit same prediction out of distribution",
@@ -54,28 +52,10 @@ def run(bench: Bench) -> Outcome:
     return study(bench, others, (PUBLISHED,))
 
 
-def _scale(
-    data: Data, settings: Settings, members: int, epochs: int, channels, seeds, note
-) -> Scale:
-    ensemble = DeepEnsemble(members)
-    arms = (
-        Arm("ensemble", "DeepEns + DA", ensemble),
-        Arm("plain", "Ensemble, no DA", ensemble),
-        Arm("group-cnn", "Group-convolutional", Single()),
-        Arm("canonicalised", "Canonicalised", Single()),
-    )
-    return Scale(
-        data=data,
-        network=lambda outputs: plain_cnn(outputs, channels),
-        training=Training(
-            epochs=epochs, batch_size=32 if data.synthetic else 128, learning_rate=0.05
-        ),
-        arms=arms,
-        seeds=seeds,
-        weight_decay=0.0,
-        evaluation=settings,
-        note=note,
-    )
+BUILT_IN = (
+    Arm("group-cnn", "Group-convolutional", Single()),
+    Arm("canonicalised", "Canonicalised", Single()),
+)
 
 
 def _data(rows: int, test: int, size: int = 28, synthetic: bool = False) -> Data:
@@ -92,32 +72,33 @@ EXPERIMENT = Experiment(
         "120 000 parameters; layers, training and mask are not stated."
     ),
     scales={
-        "test": _scale(
+        "test": picture_scale(
             _data(32, 16, 12, True),
             Settings((4, 8), 8, ("noise",)),
             3,
             1,
             (4, 4),
-            1,
             "made-up images",
+            built_in=BUILT_IN,
         ),
-        "cpu": _scale(
+        "cpu": picture_scale(
             _data(1000, 1000),
             Settings((4, 8, 16), 500, fields=(4, 8, 8)),
             5,
             10,
             (16, 32, 32),
-            3,
             "1000 images, 5 members",
+            seeds=3,
+            built_in=BUILT_IN,
         ),
-        "paper": _scale(
+        "paper": picture_scale(
             _data(60000, 10000),
             Settings((4, 8, 16), 10000),
             100,
             20,
             (32, 64, 96),
-            1,
             "100 members",
+            built_in=BUILT_IN,
         ),
     },
     run=run,

@@ -9,12 +9,10 @@ from credax.data import Dataset, Split
 from credax.experiments.bench import Bench
 from credax.experiments.experiment import Arm, Experiment, Outcome, Scale
 from credax.experiments.figures import Figure, member_line, sheet
-from credax.experiments.recording import MadeData, record, row
+from credax.experiments.recording import MadeData, descent_scale, record_trial, row
 from credax.infinite.net import Serial
-from credax.likelihood import Gaussian
 from credax.methods.ensembles.deep_ensemble import DeepEnsemble
 from credax.report.svg import Axis, Frame
-from credax.training import Training
 
 BASE = np.array([0.5, 1.2, 1.9])
 STEPS = (0, 1, 2, 3, 2000)
@@ -64,17 +62,7 @@ def run(bench: Bench) -> Outcome:
     points = GRID[:, None]
     for trial in bench.trials:
         arm, split = trial.arm, rows(trial.arm.name == "augmented")
-        bench.say(f"{arm.label}, seed {trial.seed}")
-        found = record(
-            bench.root / f"{arm.name}_{trial.seed}.npz",
-            bench.scale.problem(arm),
-            arm.method,
-            split,
-            seed=trial.seed,
-            training=bench.scale.training.replace(batch_size=len(split)),
-            points=points.astype(np.float32),
-            steps=settings.steps,
-        )
+        found = record_trial(bench, trial, split, points, settings.steps, batch_size=len(split))
         dynamics = infinite.EnsembleDynamics(
             net(1), split.x, split.y, learning_rate=RATE, loss="half_mean", evolution="steps"
         )
@@ -85,10 +73,10 @@ def run(bench: Bench) -> Outcome:
             metrics[f"member_{step}"] = float(np.sqrt(np.mean(odd**2)))
             metrics[f"ensemble_{step}"] = float(np.sqrt(np.mean(odd.mean(0) ** 2)))
             covariance = dynamics.covariance(points, t=step)
-            spread = np.diag(covariance) - np.diag(covariance[:, ::-1])
+            variance = np.diag(covariance) - np.diag(covariance[:, ::-1])
             mean = dynamics.mean(points, step)[:, 0]
             bias = np.mean((mean - mean[::-1]) ** 2)
-            metrics[f"infinite_member_{step}"] = float(np.sqrt(2 * spread.mean() + bias))
+            metrics[f"infinite_member_{step}"] = float(np.sqrt(2 * variance.mean() + bias))
             metrics[f"infinite_mean_{step}"] = float(np.sqrt(bias))
             if trial.seed == 0:
                 shown[arm.label, step] = (members, mean, np.sqrt(np.diag(covariance)))
@@ -119,12 +107,12 @@ def _verdicts(label: str, metrics: dict[str, float], members: int, steps) -> lis
 
 def _figure(shown: dict, settings: Settings) -> Figure:
     panels = []
-    for (label, step), (members, mean, spread) in shown.items():
+    for (label, step), (members, mean, deviation) in shown.items():
         high = 6.0 if step == 0 else 3.0
         frame = Frame(Axis(-4, 4, "x"), Axis(-high, high, "output"), left=30, right=292)
         layers = [
             frame.axes(),
-            frame.band(GRID, mean - 2 * spread, mean + 2 * spread, "s0"),
+            frame.band(GRID, mean - 2 * deviation, mean + 2 * deviation, "s0"),
             [member_line(frame, GRID, member) for member in members[: settings.shown]],
             frame.line(GRID, members.mean(0), 0, markers=False),
             frame.line(GRID, truth(GRID), 1, markers=False),
@@ -151,24 +139,9 @@ def _scale(width: int, members: int, steps: tuple[int, ...], seeds: int, note: s
         Arm("augmented", WITH, DeepEnsemble(members)),
         Arm("plain", WITHOUT, DeepEnsemble(members)),
     )
-    return Scale(
-        data=MadeData("an even function", 6, 81, (1,), make=_data),
-        network=lambda outputs: net(width),
-        training=Training(
-            epochs=max(steps),
-            batch_size=6,
-            learning_rate=RATE,
-            momentum=0.0,
-            nesterov=False,
-            schedule="constant",
-        ),
-        arms=arms,
-        seeds=seeds,
-        likelihood=Gaussian(1.0),
-        weight_decay=0.0,
-        evaluation=Settings(steps),
-        note=note,
-    )
+    data = MadeData("an even function", 6, 81, (1,), make=_data)
+    sizes = {"steps": max(steps), "rate": RATE, "seeds": seeds}
+    return descent_scale(data, lambda _: net(width), arms, Settings(steps), **sizes, note=note)
 
 
 EXPERIMENT = Experiment(

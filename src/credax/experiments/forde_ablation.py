@@ -8,9 +8,9 @@ import jax.numpy as jnp
 from credax.experiments.bench import Bench
 from credax.experiments.experiment import Arm, Experiment, Outcome
 from credax.experiments.forde_cifar10 import PAPER
-from credax.experiments.forde_digits import CPU, CURVES, SMALL, digits_scale, ensemble
+from credax.experiments.forde_digits import CPU, SMALL, digits_scale, ensemble
 from credax.experiments.forde_images import EPS, MEMBERS
-from credax.experiments.shift import paired_findings, severity_figure, study
+from credax.experiments.shift import corruption_outcome, study
 from credax.methods.repulsive.forde import FoRDE
 
 STRENGTHS = (0.0, 0.1, 1.0, 10.0)
@@ -55,9 +55,7 @@ def arms(members: int, decay_steps: int, **options) -> tuple[Arm, ...]:
 
 def run(bench: Bench) -> Outcome:
     """Clean and corrupted scores, and how far apart the gradients are, by strength."""
-    found = study(bench)
-    figure = severity_figure(found, CURVES)
-    return Outcome(found.results, figures=(figure,), findings=paired_findings(found.results))
+    return corruption_outcome(study(bench))
 
 
 EXPERIMENT = Experiment(

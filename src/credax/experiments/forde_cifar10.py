@@ -1,22 +1,16 @@
 """CIFAR-10, clean and corrupted (Trinh et al. 2024, table 2)."""
 
-from functools import partial
-
-from credax.experiments.experiment import Data, Experiment, Scale
+from credax.experiments.experiment import Data, Experiment
 from credax.experiments.forde_images import (
     MEASURES,
-    MEMBERS,
     SOURCE,
-    all_arms,
     cpu_scale,
-    paper_network,
+    paper_scale,
     paper_training,
     run,
     test_scale,
 )
 from credax.experiments.published import Published
-from credax.experiments.shift import Shift
-from credax.networks import build
 
 SHAPE = (32, 32, 3)
 
@@ -38,18 +32,8 @@ TABLE_2 = Published(
     """,
 )
 
-PAPER = Scale(
-    data=Data("cifar10", 50_000, 10_000, SHAPE, 10),
-    network=partial(paper_network, "resnet18"),
-    training=paper_training(300, 0.01),
-    arms=all_arms(MEMBERS, 0.2, 1e-3, partial(build, "resnet18")),
-    seeds=5,
-    evaluation=Shift("standard"),
-    note=(
-        "the README's settings; corrupted rows are generated corruptions of 19 kinds, not the "
-        "published files"
-    ),
-)
+DATA = Data("cifar10", 50_000, 10_000, SHAPE, 10)
+PAPER = paper_scale(DATA, "resnet18", paper_training(300, 0.01), 0.2, 1e-3, "standard")
 
 EXPERIMENT = Experiment(
     name="forde-cifar10",

@@ -7,7 +7,7 @@ from credax.experiments.experiment import Arm, Data, Experiment, Outcome, Scale
 from credax.experiments.figures import Figure
 from credax.experiments.published import Measure, Published
 from credax.experiments.saliency import input_gradients, saliency_figure
-from credax.experiments.shift import Shift, paired_findings, severity_figure, study
+from credax.experiments.shift import Shift, corruption_outcome, study
 from credax.methods.ensembles.deep_ensemble import DeepEnsemble
 from credax.methods.ensembles.single import Single
 from credax.methods.repulsive.feature_wgd import FeatureWGD
@@ -26,7 +26,6 @@ TRAINING = Training(
     final_ratio=0.01,
     shared_augment=True,
 )
-CURVES = {"accuracy": "Accuracy (share)", "nll": "NLL (nats)", "ece": "ECE (share)"}
 
 # There are no published digits: these come from a prototype of the same formulas, for comparison.
 PROTOTYPE = Published(
@@ -63,16 +62,27 @@ def ensemble(members: int) -> Arm:
     return Arm("deep-ensemble", "Deep ensemble", DeepEnsemble(members, batches="shared"))
 
 
-def arms(members: int) -> tuple[Arm, ...]:
-    """A single network, the deep ensemble, and every repulsive method."""
+def baselines(members: int, started=None, **feature) -> tuple[Arm, ...]:
+    """A single network, the deep ensemble, and repulsion of weights, functions and features.
+
+    ``started(outputs)`` is the network with a head that does not start at zero, for repulsion of
+    functions, which cannot start from equal ones; ``feature`` are options of `FeatureWGD`.
+    """
     function = FunctionWGD(members, function_prior="cauchy", prior_scale=1e-6)
     return (
         Arm("single", "Single network", Single()),
         ensemble(members),
         Arm("weight-rde", "weight-RDE", WeightWGD(members)),
-        Arm("function-rde", "function-RDE", function, started_network),
-        Arm("feature-rde", "feature-RDE", FeatureWGD(members)),
+        Arm("function-rde", "function-RDE", function, started),
+        Arm("feature-rde", "feature-RDE", FeatureWGD(members, **feature)),
         Arm("lit", "LIT", LIT(members)),
+    )
+
+
+def arms(members: int) -> tuple[Arm, ...]:
+    """A single network, the deep ensemble, and every repulsive method."""
+    return (
+        *baselines(members, started_network),
         Arm("forde-identity", "FoRDE-Identity", FoRDE(members, lengthscale="identity")),
         Arm("forde-pca", "FoRDE-PCA", FoRDE(members)),
         Arm("forde-tuned", "FoRDE-Tuned", FoRDE(members, lengthscale=0.4)),
@@ -101,16 +111,10 @@ CPU = "MLP 64-64, 60 epochs, six generated corruptions at five severities"
 
 def run(bench: Bench) -> Outcome:
     """Clean and corrupted scores, paired differences, and saliency."""
-    found = study(bench)
-    return Outcome(
-        found.results,
-        (PROTOTYPE,),
-        (severity_figure(found, CURVES), *saliency(bench, ("deep-ensemble", "forde-pca"))),
-        paired_findings(found.results),
-    )
+    return corruption_outcome(study(bench), (PROTOTYPE,), saliency(bench))
 
 
-def saliency(bench: Bench, names: tuple[str, ...], rows: int = 4) -> tuple[Figure, ...]:
+def saliency(bench: Bench, rows: int = 4) -> tuple[Figure, ...]:
     """Input gradients of the first seed at one test row of each of the first classes."""
     test = bench.dataset.test
     y = np.asarray(test.y)
@@ -119,7 +123,7 @@ def saliency(bench: Bench, names: tuple[str, ...], rows: int = 4) -> tuple[Figur
     gradients = {
         trial.arm.label: input_gradients(bench.posterior(trial), x, y[chosen])  # pyright: ignore[reportArgumentType]
         for trial in bench.trials
-        if trial.arm.name in names and trial.seed == 0
+        if trial.arm.name in ("deep-ensemble", "forde-pca") and trial.seed == 0
     }
     return (saliency_figure("saliency", x, gradients),) if gradients else ()
 

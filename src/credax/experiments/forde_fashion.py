@@ -1,12 +1,11 @@
 """Fashion-MNIST, clean and corrupted, long enough that the rows are fitted."""
 
 from credax.experiments.experiment import Arm, Data, Experiment, Scale
-from credax.experiments.forde_digits import ensemble
+from credax.experiments.forde_digits import TRAINING, ensemble
 from credax.experiments.forde_images import forde_arms, run, test_scale
 from credax.experiments.shift import Shift
 from credax.methods.ensembles.single import Single
 from credax.networks import MLP
-from credax.training import Training
 
 SHAPE = (28, 28, 1)
 
@@ -19,14 +18,7 @@ def network(outputs: int) -> MLP:
 CPU = Scale(
     data=Data("fashion-mnist", 10_000, 5000, SHAPE, 10),
     network=network,
-    training=Training(
-        epochs=60,
-        batch_size=128,
-        learning_rate=0.1,
-        schedule="piecewise-linear",
-        final_ratio=0.01,
-        shared_augment=True,
-    ),
+    training=TRAINING,
     arms=(Arm("single", "Single network", Single()), ensemble(10), *forde_arms(10, 256)),
     seeds=3,
     evaluation=Shift("fast", rows=1000),

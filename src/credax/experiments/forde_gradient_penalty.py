@@ -6,9 +6,9 @@ from typing import Literal
 from credax.experiments.bench import Bench
 from credax.experiments.experiment import Arm, Experiment, Outcome
 from credax.experiments.forde_cifar10 import PAPER
-from credax.experiments.forde_digits import CPU, CURVES, SMALL, digits_scale, ensemble
+from credax.experiments.forde_digits import CPU, SMALL, digits_scale, ensemble
 from credax.experiments.forde_images import EPS, MEMBERS
-from credax.experiments.shift import paired_findings, severity_figure, study
+from credax.experiments.shift import corruption_outcome, study
 from credax.methods.repulsive.forde import FoRDE
 from credax.methods.repulsive.lit import LIT
 
@@ -51,9 +51,7 @@ def arms(members: int, **options) -> tuple[Arm, ...]:
 
 def run(bench: Bench) -> Outcome:
     """Clean and corrupted scores, and how far apart the gradients are."""
-    found = study(bench)
-    figure = severity_figure(found, CURVES)
-    return Outcome(found.results, figures=(figure,), findings=paired_findings(found.results))
+    return corruption_outcome(study(bench))
 
 
 EXPERIMENT = Experiment(

@@ -6,17 +6,16 @@ training, weight decay 5e-4 on every parameter, eps 1e-24, flips and crops drawn
 members, a head that starts at zero, no warm-up, no validation rows.
 """
 
+from functools import partial
+
+from credax.data.corruptions import names as corruption_names
 from credax.experiments.bench import Bench
 from credax.experiments.experiment import Arm, Data, Outcome, Scale
-from credax.experiments.forde_digits import CURVES, ensemble, saliency
+from credax.experiments.forde_digits import TRAINING, baselines, ensemble, saliency
 from credax.experiments.published import Measure, Published
-from credax.experiments.shift import Shift, paired_findings, severity_figure, study
+from credax.experiments.shift import Shift, corruption_outcome, study
 from credax.methods.ensembles.single import Single
-from credax.methods.repulsive.feature_wgd import FeatureWGD
 from credax.methods.repulsive.forde import FoRDE
-from credax.methods.repulsive.function_wgd import FunctionWGD
-from credax.methods.repulsive.lit import LIT
-from credax.methods.repulsive.weight_wgd import WeightWGD
 from credax.network import Network
 from credax.networks import CNN, MLP, AvgPool, Sequential, build
 from credax.training import Training
@@ -61,6 +60,23 @@ def paper_network(name: str, outputs: int) -> Network:
     return build(name, outputs, zero_head=True)
 
 
+def paper_scale(
+    data: Data, network: str, training: Training, tuned: float, feature_scale: float, suite: str
+) -> Scale:
+    """The README's settings on all rows, every arm, five seeds."""
+    kinds = len(corruption_names(suite))
+    return Scale(
+        data=data,
+        network=partial(paper_network, network),
+        training=training,
+        arms=all_arms(MEMBERS, tuned, feature_scale, partial(build, network)),
+        seeds=5,
+        evaluation=Shift(suite),
+        note=f"the README's settings; corrupted rows are generated corruptions of {kinds} kinds, "
+        "not the published files",
+    )
+
+
 def small_network(outputs: int, zero_head: bool = True) -> Network:
     """For a processor: pixels averaged two by two, then convolutions of 16 and 32 channels."""
     return Sequential((AvgPool(2), CNN(outputs, (16, 32), dense=64, zero_head=zero_head)))
@@ -69,19 +85,9 @@ def small_network(outputs: int, zero_head: bool = True) -> Network:
 def all_arms(
     members: int, tuned: float, feature_scale: float, started, rank: int | None = None
 ) -> tuple[Arm, ...]:
-    """The rows of the tables that are implemented here; the tuned mix is the paper's best.
-
-    ``started(outputs)`` is the network with a head that does not start at zero, for repulsion of
-    functions, which cannot start from equal ones.
-    """
-    function = FunctionWGD(members, function_prior="cauchy", prior_scale=1e-6)
+    """The rows of the tables that are implemented here; the tuned mix is the paper's best."""
     return (
-        Arm("single", "Single network", Single()),
-        ensemble(members),
-        Arm("weight-rde", "weight-RDE", WeightWGD(members)),
-        Arm("function-rde", "function-RDE", function, started),
-        Arm("feature-rde", "feature-RDE", FeatureWGD(members, prior_scale=feature_scale)),
-        Arm("lit", "LIT", LIT(members)),
+        *baselines(members, started, prior_scale=feature_scale),
         *forde_arms(members, rank),
         Arm(
             "forde-tuned",
@@ -105,14 +111,9 @@ def cpu_scale(data: Data, seeds: int = 3, arms: tuple[Arm, ...] | None = None) -
     return Scale(
         data=data,
         network=small_network,
-        training=Training(
+        training=TRAINING.replace(
             epochs=10,
-            batch_size=128,
-            learning_rate=0.1,
-            schedule="piecewise-linear",
-            final_ratio=0.01,
             augment=("flip",),
-            shared_augment=True,
             # Measured on two cores: the loop's convolutions are several times slower.
             strategy="unroll",
             stepping="dispatch",
@@ -148,11 +149,6 @@ def run(*published: Published):
     """The experiment's function: clean and corrupted scores beside the published tables."""
 
     def measure(bench: Bench) -> Outcome:
-        found = study(bench)
-        figures = (
-            severity_figure(found, CURVES),
-            *saliency(bench, ("deep-ensemble", "forde-pca")),
-        )
-        return Outcome(found.results, published, figures, paired_findings(found.results))
+        return corruption_outcome(study(bench), published, saliency(bench))
 
     return measure

@@ -13,19 +13,10 @@ import numpy as np
 from credax.data import Dataset, Split
 from credax.experiments.bench import Bench
 from credax.experiments.experiment import Arm, Data, Experiment, Outcome, Scale
-from credax.experiments.forde_digits import CURVES, TRAINING, ensemble
-from credax.experiments.shift import (
-    Shift,
-    corrupted_cells,
-    paired_findings,
-    severity_figure,
-    study,
-)
+from credax.experiments.forde_digits import TRAINING, baselines
+from credax.experiments.shift import Shift, corrupted_cells, corruption_outcome, study
 from credax.methods.ensembles.single import Single
 from credax.methods.repulsive.forde import FoRDE
-from credax.methods.repulsive.function_wgd import FunctionWGD
-from credax.methods.repulsive.lit import LIT
-from credax.methods.repulsive.weight_wgd import WeightWGD
 from credax.network import Variables
 from credax.networks import MLP
 from credax.networks.sequential import Body
@@ -44,13 +35,8 @@ def head(outputs: int) -> MLP:
 
 def arms(members: int) -> tuple[Arm, ...]:
     """The rows of the figure."""
-    function = FunctionWGD(members, function_prior="cauchy", prior_scale=1e-6)
     return (
-        Arm("single", "Single network", Single()),
-        ensemble(members),
-        Arm("weight-rde", "weight-RDE", WeightWGD(members)),
-        Arm("function-rde", "function-RDE", function),
-        Arm("lit", "LIT", LIT(members)),
+        *(arm for arm in baselines(members) if arm.name != "feature-rde"),
         Arm("forde-identity", "FoRDE-Identity", FoRDE(members, lengthscale="identity")),
         Arm("forde-pca", "FoRDE-PCA", FoRDE(members)),
     )
@@ -68,12 +54,7 @@ def run(bench: Bench) -> Outcome:
         cell: replace(extract(split), inputs=units)
         for cell, split in corrupted_cells(bench.dataset.test, bench.scale.evaluation).items()
     }
-    found = study(replace(bench, dataset=dataset), cells)
-    return Outcome(
-        found.results,
-        figures=(severity_figure(found, CURVES),),
-        findings=paired_findings(found.results),
-    )
+    return corruption_outcome(study(replace(bench, dataset=dataset), cells))
 
 
 def extractor(bench: Bench):

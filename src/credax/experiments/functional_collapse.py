@@ -5,14 +5,13 @@ from collections.abc import Iterator
 import numpy as np
 
 from credax.data import load
-from credax.experiments.bench import Bench
+from credax.experiments.bench import Bench, remembered
 from credax.experiments.densities import density, edges, histogram_panel, map_panel
 from credax.experiments.experiment import Arm, Data, Experiment, Outcome, Scale
 from credax.experiments.figures import Figure, sheet
 from credax.experiments.populations import (
     SOURCE,
     Named,
-    remembered,
     spread,
     zoo_of,
     zoo_result,

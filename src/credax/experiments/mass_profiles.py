@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from credax.experiments.bench import Bench, Trial
+from credax.experiments.bench import Bench, Trial, remembered
 from credax.experiments.densities import density, edges, histogram_panel
 from credax.experiments.experiment import Arm, Data, Experiment, Outcome, Scale
 from credax.experiments.figures import Figure, sheet
@@ -10,7 +10,6 @@ from credax.experiments.populations import (
     SOURCE,
     Named,
     network_structure,
-    remembered,
     spread,
     structure_of,
     zoo_of,

@@ -1,6 +1,5 @@
 """An experiment's results as files and as one page: ours, the published, the figures."""
 
-from importlib.resources import files
 from pathlib import Path
 
 from credax.experiments.bench import Bench
@@ -13,7 +12,7 @@ from credax.report import write_json as write_table
 from credax.report.classification import reliability_section
 from credax.report.curves import training_section
 from credax.report.markup import Markup, element
-from credax.report.page import config_section, cost_section, main_table
+from credax.report.page import config_section, cost_section, document, main_table
 from credax.report.parts import plain_table, section
 
 _STYLE = """
@@ -52,15 +51,6 @@ def write_outcome(bench: Bench, outcome: Outcome) -> Table:
 
 def page(bench: Bench, outcome: Outcome, comparison: Comparison, table: Table) -> str:
     """The whole page as text."""
-    style = files("credax.report").joinpath("style.css").read_text(encoding="utf-8")
-    head = element(
-        "head",
-        element("meta", charset="utf-8"),
-        element("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        element("meta", name="color-scheme", content="light dark"),
-        element("title", comparison.title),
-        element("style", Markup(style + _STYLE)),
-    )
     experiment = bench.experiment
     lead = f"{experiment.description} Here: {bench.scale.note or 'the published settings'}."
     classes = comparison.task == "classification"
@@ -77,7 +67,7 @@ def page(bench: Bench, outcome: Outcome, comparison: Comparison, table: Table) -
         config_section(comparison),
         element("footer", "Written by credax. This file is complete: no network, no scripts."),
     )
-    return "<!DOCTYPE html>\n" + element("html", head, element("body", body), lang="en") + "\n"
+    return document(comparison.title, body, _STYLE)
 
 
 def published_section(published: Published, outcome: Outcome) -> Markup:

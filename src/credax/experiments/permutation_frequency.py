@@ -4,11 +4,11 @@ from typing import Any
 
 import numpy as np
 
-from credax.experiments.bench import Bench, Trial
+from credax.experiments.bench import Bench, Trial, remembered
 from credax.experiments.densities import bars_panel
 from credax.experiments.experiment import Arm, Data, Experiment, Outcome, Scale
 from credax.experiments.figures import Figure, sheet
-from credax.experiments.populations import SOURCE, Named, remembered, zoo_of, zoo_result
+from credax.experiments.populations import SOURCE, Named, zoo_of, zoo_result
 from credax.experiments.published import Measure, Published
 from credax.methods.ensembles.deep_ensemble import DeepEnsemble
 from credax.methods.sampling.hmc import HMC

@@ -1,7 +1,7 @@
 """What experiments on populations share: one zoo per arm, its structure, and what is kept of it."""
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -10,7 +10,7 @@ import jax
 import numpy as np
 
 from credax import networks
-from credax.experiments.bench import MEASURED, Bench, Trial
+from credax.experiments.bench import Bench, Trial
 from credax.files import read_json, write_json
 from credax.network import Network
 from credax.reading import check_record
@@ -129,17 +129,6 @@ def zoo_result(bench: Bench, trial: Trial, zoo: Zoo, metrics: dict[str, float]) 
         config={"zoo": str(zoo.folder), "network": zoo.manifest.network, **zoo.manifest.origin},
         notes=notes if left_out else (),
     )
-
-
-def remembered(path: Path, settings: Any, measure: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-    """What ``measure`` says, kept in a file with its settings and read again where they agree."""
-    if path.exists():
-        kept = check_record(read_json(path), MEASURED, path)
-        if kept["settings"] == settings:
-            return kept["measured"]
-    measured = measure()
-    write_json(path, {"settings": settings, "measured": measured})
-    return measured
 
 
 def spread(values: np.ndarray, name: str) -> dict[str, float]:

@@ -15,8 +15,11 @@ import numpy as np
 from jaxtyping import Float
 
 from credax.data import Dataset, Split
-from credax.experiments.experiment import Data
+from credax.experiments.bench import Bench, Trial
+from credax.experiments.experiment import Arm, Data, Scale
 from credax.files import write_atomic
+from credax.likelihood import Gaussian
+from credax.network import Network
 from credax.problem import Problem
 from credax.reading import check_record, read_npz
 from credax.reading.records import kind
@@ -118,6 +121,60 @@ def record(
     np.savez(content, label=label, steps=recorder.steps, outputs=outputs, seconds=seconds)
     write_atomic(path, content.getvalue())
     return Recording(recorder.steps, outputs, seconds)
+
+
+def record_trial(
+    bench: Bench,
+    trial: Trial,
+    split: Split,
+    points: np.ndarray,
+    steps: tuple[int, ...],
+    **changes: Any,
+) -> Recording:
+    """`record` of one trial, in a file of its own; ``changes`` are to the scale's training."""
+    bench.say(f"{trial.arm.label}, seed {trial.seed}")
+    return record(
+        bench.root / f"{trial.arm.name}_{trial.seed}.npz",
+        bench.scale.problem(trial.arm),
+        trial.arm.method,
+        split,
+        seed=trial.seed,
+        training=bench.scale.training.replace(**changes),
+        points=points.astype(np.float32),
+        steps=steps,
+    )
+
+
+def descent_scale(
+    data: MadeData,
+    network: Callable[[int], Network],
+    arms: tuple[Arm, ...],
+    evaluation: Any,
+    *,
+    steps: int,
+    rate: float,
+    seeds: int,
+    note: str,
+) -> Scale:
+    """Plain gradient descent on all rows and the squared error: what infinite width describes."""
+    return Scale(
+        data=data,
+        network=network,
+        training=Training(
+            epochs=steps,
+            batch_size=data.train_rows,
+            learning_rate=rate,
+            momentum=0.0,
+            nesterov=False,
+            schedule="constant",
+        ),
+        arms=arms,
+        seeds=seeds,
+        likelihood=Gaussian(1.0),
+        weight_decay=0.0,
+        evaluation=evaluation,
+        note=note,
+    )
 
 
 def row(label: str, seed: int, metrics: dict[str, float], **cost: Any) -> Result:

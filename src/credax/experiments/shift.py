@@ -10,7 +10,9 @@ import numpy as np
 from credax.data import Split
 from credax.data.corruptions import corrupted
 from credax.experiments.bench import Bench
+from credax.experiments.experiment import Outcome
 from credax.experiments.figures import Figure, sheet
+from credax.experiments.published import Published
 from credax.experiments.saliency import input_gradients, mean_cosine
 from credax.metrics import evaluate
 from credax.metrics.shift import Cell
@@ -20,6 +22,7 @@ from credax.report.numbers import fixed
 from credax.report.svg import Axis, Frame
 
 SCORES = ("accuracy", "nll", "ece")
+CURVES = {"accuracy": "Accuracy (share)", "nll": "NLL (nats)", "ece": "ECE (share)"}
 UNCERTAINTY = ("entropy", "mutual_information")
 
 
@@ -115,6 +118,14 @@ def _cosine(posterior: Posterior, splits: list[Split]) -> dict[str, float]:
             return {}
         found.append(mean_cosine(gradients))
     return {"gradient_cosine": fmean(found)}
+
+
+def corruption_outcome(
+    found: Study, published: tuple[Published, ...] = (), figures: tuple[Figure, ...] = ()
+) -> Outcome:
+    """Scores by severity, more ``figures``, and paired differences to the deep ensemble."""
+    every = (severity_figure(found, CURVES), *figures)
+    return Outcome(found.results, published, every, paired_findings(found.results))
 
 
 def paired(

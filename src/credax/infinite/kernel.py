@@ -89,18 +89,18 @@ def tile_shape(
     """Rows and columns of a block within the memory, or one sentence why there is none."""
     entries = _entries(net, shape)
     nodes = max((layer.nodes for layer in _quadratures(net)), default=1)
-    bytes_a_pair = 8 * LIVE_ARRAYS * entries * (nodes if nodes > 1 else 1)
-    if bytes_a_pair > memory_limit:
+    bytes_per_pair = 8 * LIVE_ARRAYS * entries * (nodes if nodes > 1 else 1)
+    if bytes_per_pair > memory_limit:
         raise InputError(
             f"memory_limit is {memory_limit} bytes and one pair of inputs of shape {shape} needs "
-            f"{bytes_a_pair}: pooling needs every pair of positions; use smaller pictures, end in "
-            "Flatten instead of pooling, or raise memory_limit"
+            f"{bytes_per_pair}: pooling needs every pair of positions; use smaller pictures, end "
+            "in Flatten instead of pooling, or raise memory_limit"
         )
     # A pooled block also holds every input with itself, so a block of n by n counts n² + 2n.
-    edge = max(1, math.isqrt(memory_limit // bytes_a_pair + 1) - 1)
+    edge = max(1, math.isqrt(memory_limit // bytes_per_pair + 1) - 1)
     edge = min(edge, LONGEST_TILE)
     height = min(edge, first)
-    width = min(max(edge, memory_limit // bytes_a_pair // (height + 2) - 1), second, LONGEST_TILE)
+    width = min(max(edge, memory_limit // bytes_per_pair // (height + 2) - 1), second, LONGEST_TILE)
     return height, max(width, 1) if second != first else min(max(width, 1), height)
 
 

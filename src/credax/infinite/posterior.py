@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Array, Float, Key
 
 from credax.errors import DamagedFile, InputError
-from credax.export import export
+from credax.exporting import export
 from credax.files import load_arrays, save_tree
 from credax.infinite.dynamics import EnsembleDynamics
 from credax.infinite.kernel import variances

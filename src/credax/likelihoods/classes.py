@@ -17,22 +17,11 @@ SCALES = np.geomspace(1.0, 200.0, 80)
 """Factors from regressed outputs to logits that are tried."""
 
 
-class Categorical(Likelihood):
-    """Classes by softmax: ``log p(y) = outputs_y - logsumexp(outputs)``.
-
-    >>> float(Categorical().log_prob(jnp.zeros((1, 4)), jnp.array([2]))[0])
-    -1.3862943649291992
-    """
+class Softmax(Likelihood):
+    """Abstract: likelihoods and objectives whose outputs are the logits of a softmax."""
 
     task: ClassVar[Literal["classification", "regression"]] = "classification"
-    has_squared_error: ClassVar[bool] = True
     has_logits: ClassVar[bool] = True
-
-    def log_prob(
-        self, outputs: Float[Array, "batch classes"], y: Integer[Array, " batch"]
-    ) -> Array:
-        """Log-probability of each label."""
-        return jnp.take_along_axis(jax.nn.log_softmax(outputs), y[:, None], axis=-1)[:, 0]
 
     def predict(self, outputs: Float[Array, "members batch classes"]) -> ClassPrediction:
         """Mixture of the members' softmax probabilities."""
@@ -42,22 +31,38 @@ class Categorical(Likelihood):
         """Labels must be integers in ``0 .. outputs - 1``, one per row."""
         check_labels(y, outputs)
 
-    def curvature_root(self, params, outputs, y):
-        """``diag(√p) - p √pᵀ``."""
-        root = jnp.sqrt(jax.nn.softmax(outputs))
-        return jnp.diag(root) - jnp.outer(root**2, root)
-
     def compared(self, outputs, *, raw):
         """Probabilities, or logits."""
         return outputs if raw else jax.nn.softmax(outputs, axis=-1)
 
     def centres(self, outputs, y):
         """The logit of the label."""
-        return label_logit(outputs, y)
+        return jnp.take_along_axis(outputs, y[:, None], axis=-1)
 
     def logit_difference(self, outputs):
-        """The second logit minus the first."""
-        return two_logits(outputs)
+        """The second logit minus the first; None where there are more classes."""
+        return outputs[:, 1] - outputs[:, 0] if outputs.shape[-1] == 2 else None
+
+
+class Categorical(Softmax):
+    """Classes by softmax: ``log p(y) = outputs_y - logsumexp(outputs)``.
+
+    >>> float(Categorical().log_prob(jnp.zeros((1, 4)), jnp.array([2]))[0])
+    -1.3862943649291992
+    """
+
+    has_squared_error: ClassVar[bool] = True
+
+    def log_prob(
+        self, outputs: Float[Array, "batch classes"], y: Integer[Array, " batch"]
+    ) -> Array:
+        """Log-probability of each label."""
+        return jnp.take_along_axis(jax.nn.log_softmax(outputs), y[:, None], axis=-1)[:, 0]
+
+    def curvature_root(self, params, outputs, y):
+        """``diag(√p) - p √pᵀ``."""
+        root = jnp.sqrt(jax.nn.softmax(outputs))
+        return jnp.diag(root) - jnp.outer(root**2, root)
 
     def regressed(self, y, outputs):
         """Centred one-hot labels."""
@@ -131,13 +136,3 @@ class Bernoulli(Likelihood):
     def from_regressed(self, outputs, scale):
         """Logits."""
         return scale * outputs
-
-
-def label_logit(outputs: Array, y: Array) -> Array:
-    """The output of each row's label, ``[batch, 1]``."""
-    return jnp.take_along_axis(outputs, y[:, None], axis=-1)
-
-
-def two_logits(outputs: Array) -> Array | None:
-    """The second minus the first of two outputs; None where there are more."""
-    return outputs[:, 1] - outputs[:, 0] if outputs.shape[-1] == 2 else None

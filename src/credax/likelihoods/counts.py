@@ -13,9 +13,8 @@ from credax.distributions import NegativeBinomialDistribution, PoissonDistributi
 from credax.errors import InputError
 from credax.likelihoods.base import Likelihood
 from credax.likelihoods.checks import check_counts
-from credax.likelihoods.learned import LearnedNoise, Level, check_level, is_learned, traced_level
+from credax.likelihoods.learned import Level, OneLevel, check_level
 from credax.mixture_prediction import MixturePrediction
-from credax.network import Network
 
 DISPERSION_FLOOR = 1e-3
 """Below it a negative binomial is a Poisson up to rounding in single precision."""
@@ -53,8 +52,8 @@ class Poisson(Likelihood):
         return jnp.diag(jnp.exp(0.5 * outputs))
 
 
-class NegativeBinomial(Likelihood):
-    """Counts with more spread than Poisson: mean ``μ = exp(output)``, variance ``μ + α μ²``.
+class NegativeBinomial(OneLevel):
+    """Counts with a larger variance than Poisson: mean ``μ = exp(output)``, variance ``μ + α μ²``.
 
     ``dispersion`` is ``α``, or ``"learned"``: then one number per target is learned with the
     network, starting at ``initial²``, outside the prior. A prediction is a mixture of negative
@@ -67,7 +66,6 @@ class NegativeBinomial(Likelihood):
     dispersion: Level = "learned"
     initial: float = eqx.field(default=0.5, static=True)
 
-    task: ClassVar[Literal["classification", "regression"]] = "regression"
     raw_targets: ClassVar[bool] = True
 
     def __check_init__(self):
@@ -79,18 +77,9 @@ class NegativeBinomial(Likelihood):
                 "Poisson"
             )
 
-    def traced(self) -> "NegativeBinomial":
-        """With an array for its number."""
-        return traced_level(self)
-
-    @property
-    def learns(self) -> bool:
-        """Whether the dispersion is learned."""
-        return is_learned(self.dispersion)
-
-    def adapt(self, network: Network) -> Network:
-        """With a learned dispersion: the network and the dispersion, learned together."""
-        return LearnedNoise(network, self.initial) if self.learns else network
+    def level(self) -> tuple[Level, float]:
+        """The dispersion, and where a learned one starts."""
+        return self.dispersion, self.initial
 
     def log_prob(self, outputs: Array, y: Array) -> Array:
         """Log-probability of each row, summed over targets."""

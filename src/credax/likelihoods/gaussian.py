@@ -12,14 +12,11 @@ from credax.likelihoods.base import Likelihood
 from credax.likelihoods.checks import check_multiple, check_targets
 from credax.likelihoods.learned import (
     VARIANCE_FLOOR,
-    LearnedNoise,
     Level,
+    OneLevel,
     check_level,
-    is_learned,
     split_variance,
-    traced_level,
 )
-from credax.network import Network
 from credax.prediction import GaussianPrediction
 
 _LOG_2PI = float(np.log(2 * np.pi))
@@ -27,7 +24,7 @@ LEAST_NOISE = 1e-2
 """Of infinitely wide networks, in standard units."""
 
 
-class Gaussian(Likelihood):
+class Gaussian(OneLevel):
     """Regression with one noise level: ``y ~ N(outputs, noise²)``, noise in standard units.
 
     ``noise`` is a standard deviation, or ``"learned"``: then one number per target is learned with
@@ -40,25 +37,15 @@ class Gaussian(Likelihood):
     noise: Level = "learned"
     initial: float = eqx.field(default=1.0, static=True)
 
-    task: ClassVar[Literal["classification", "regression"]] = "regression"
     has_squared_error: ClassVar[bool] = True
     has_one_noise: ClassVar[bool] = True
 
     def __check_init__(self):
         check_level("noise", self.noise, self.initial)
 
-    def traced(self) -> "Gaussian":
-        """With an array for its number."""
-        return traced_level(self)
-
-    @property
-    def learns(self) -> bool:
-        """Whether the noise is learned."""
-        return is_learned(self.noise)
-
-    def adapt(self, network: Network) -> Network:
-        """With learned noise: the network and the noise, learned together."""
-        return LearnedNoise(network, self.initial) if self.learns else network
+    def level(self) -> tuple[Level, float]:
+        """The noise, and where a learned one starts."""
+        return self.noise, self.initial
 
     def log_prob(self, outputs: Array, y: Float[Array, "batch *targets"]) -> Array:
         """Log-density of each row, summed over targets."""
@@ -68,10 +55,6 @@ class Gaussian(Likelihood):
     def predict(self, outputs: Float[Array, "members batch outputs"]) -> GaussianPrediction:
         """Mixture of Gaussians, the noise as aleatoric variance."""
         return GaussianPrediction(*self._moments(outputs))
-
-    def check(self, y: np.ndarray, outputs: int) -> None:
-        """One output per target, all targets finite."""
-        check_targets(y, outputs // 2 if self.learns else outputs)
 
     def curvature_root(self, params, outputs, y):
         """``1/σ``."""
@@ -103,15 +86,10 @@ class Gaussian(Likelihood):
         return outputs, jnp.full_like(outputs, noise**2)
 
 
-class HeteroscedasticGaussian(Likelihood):
-    """Regression whose noise depends on the input; the network has two outputs per target.
-
-    The first half of the outputs is the mean, the second half ``raw`` with variance
-    ``softplus(raw) + 1e-6`` (Lakshminarayanan et al. 2017).
-    """
+class MeanAndVariance(Likelihood):
+    """Abstract: regressions whose outputs are means and raw variances."""
 
     task: ClassVar[Literal["classification", "regression"]] = "regression"
-    has_squared_error: ClassVar[bool] = True
 
     def num_outputs(self, targets: int) -> int:
         """A mean and a raw variance for each target."""
@@ -121,25 +99,14 @@ class HeteroscedasticGaussian(Likelihood):
         """Half of the outputs."""
         return outputs // 2
 
-    def log_prob(self, outputs: Array, y: Float[Array, "batch *targets"]) -> Array:
-        """Log-density of each row, summed over targets."""
-        return log_normal(*split_variance(outputs), y)
-
     def predict(self, outputs: Float[Array, "members batch outputs"]) -> GaussianPrediction:
         """Mixture of the members' Gaussians."""
         return GaussianPrediction(*split_variance(outputs))
 
     def check(self, y: np.ndarray, outputs: int) -> None:
         """Two outputs per target, all targets finite."""
-        check_multiple(outputs, 2, "HeteroscedasticGaussian", "mean and raw variance")
+        check_multiple(outputs, 2, type(self).__name__, "mean and raw variance")
         check_targets(y, outputs // 2)
-
-    def curvature_root(self, params, outputs, y):
-        """``1/σ`` of the mean and, of the variance ``v(raw)``, ``v' / (√2 v)``."""
-        _, raw = jnp.split(outputs, 2)
-        variance = jax.nn.softplus(raw) + VARIANCE_FLOOR
-        spread = jax.nn.sigmoid(raw) / (jnp.sqrt(2.0).astype(raw.dtype) * variance)
-        return jnp.diag(jnp.concatenate([1 / jnp.sqrt(variance), spread]))
 
     def compared(self, outputs, *, raw):
         """The means, or all outputs."""
@@ -148,6 +115,27 @@ class HeteroscedasticGaussian(Likelihood):
     def centres(self, outputs, y):
         """The means."""
         return split_variance(outputs)[0]
+
+
+class HeteroscedasticGaussian(MeanAndVariance):
+    """Regression whose noise depends on the input; the network has two outputs per target.
+
+    The first half of the outputs is the mean, the second half ``raw`` with variance
+    ``softplus(raw) + 1e-6`` (Lakshminarayanan et al. 2017).
+    """
+
+    has_squared_error: ClassVar[bool] = True
+
+    def log_prob(self, outputs: Array, y: Float[Array, "batch *targets"]) -> Array:
+        """Log-density of each row, summed over targets."""
+        return log_normal(*split_variance(outputs), y)
+
+    def curvature_root(self, params, outputs, y):
+        """``1/σ`` of the mean and, of the variance ``v(raw)``, ``v' / (√2 v)``."""
+        _, raw = jnp.split(outputs, 2)
+        variance = jax.nn.softplus(raw) + VARIANCE_FLOOR
+        slope = jax.nn.sigmoid(raw) / (jnp.sqrt(2.0).astype(raw.dtype) * variance)
+        return jnp.diag(jnp.concatenate([1 / jnp.sqrt(variance), slope]))
 
     def best_scale(self, found, targets):
         """The noise of leave-one-out."""

@@ -1,6 +1,7 @@
 """Parameters that a likelihood learns beside the network: one number per target."""
 
-from typing import Any, Literal
+import abc
+from typing import Any, ClassVar, Literal, Self
 
 import equinox as eqx
 import jax
@@ -10,6 +11,8 @@ from jax.core import Tracer
 from jaxtyping import Array
 
 from credax.errors import InputError
+from credax.likelihoods.base import Likelihood
+from credax.likelihoods.checks import check_targets
 from credax.network import Network, Variables
 
 VARIANCE_FLOOR = 1e-6
@@ -63,6 +66,28 @@ def split_variance(outputs: Array) -> tuple[Array, Array]:
     return mean, jax.nn.softplus(raw) + VARIANCE_FLOOR
 
 
-def traced_level(likelihood: Any) -> Any:
-    """A likelihood with a (weakly typed) array in place of every Python float."""
-    return jax.tree.map(lambda leaf: jnp.asarray(leaf) if type(leaf) is float else leaf, likelihood)
+class OneLevel(Likelihood):
+    """Abstract: regressions with one number per target beside the outputs, given or learned."""
+
+    task: ClassVar[Literal["classification", "regression"]] = "regression"
+
+    @abc.abstractmethod
+    def level(self) -> tuple[Level, float]:
+        """The number or ``"learned"``, and where a learned one starts."""
+
+    def traced(self) -> Self:
+        """With a (weakly typed) array in place of every Python float."""
+        return jax.tree.map(lambda leaf: jnp.asarray(leaf) if type(leaf) is float else leaf, self)
+
+    @property
+    def learns(self) -> bool:
+        """Whether the number is learned."""
+        return is_learned(self.level()[0])
+
+    def adapt(self, network: Network) -> Network:
+        """With a learned number: the network and the number, learned together."""
+        return LearnedNoise(network, self.level()[1]) if self.learns else network
+
+    def check(self, y: np.ndarray, outputs: int) -> None:
+        """A hook: by default one output per target, all targets finite."""
+        check_targets(y, outputs // 2 if self.learns else outputs)

@@ -1,24 +1,20 @@
 """Objectives that people train with and that are no likelihoods; they define no posterior."""
 
 import math
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, Float, Integer
 
 from credax.errors import InputError
-from credax.likelihoods.base import Likelihood
-from credax.likelihoods.checks import check_labels, check_multiple, check_targets
-from credax.likelihoods.classes import label_logit, two_logits
-from credax.likelihoods.gaussian import log_normal
+from credax.likelihoods.classes import Softmax
+from credax.likelihoods.gaussian import MeanAndVariance, log_normal
 from credax.likelihoods.learned import split_variance
-from credax.prediction import ClassPrediction, GaussianPrediction
 
 
-class LabelSmoothing(Likelihood):
+class LabelSmoothing(Softmax):
     """Cross-entropy against labels mixed with the uniform distribution (Szegedy et al. 2016).
 
     ``-(1 - ε) log p_y - ε/K Σ_k log p_k``. A prediction is the softmax of the outputs; its
@@ -31,8 +27,6 @@ class LabelSmoothing(Likelihood):
 
     smoothing: float = eqx.field(default=0.1, static=True)
 
-    task: ClassVar[Literal["classification", "regression"]] = "classification"
-    has_logits: ClassVar[bool] = True
     no_posterior: ClassVar[str | None] = "smoothed labels are not the labels of the data"
 
     def __check_init__(self):
@@ -47,28 +41,8 @@ class LabelSmoothing(Likelihood):
         own = jnp.take_along_axis(logs, y[:, None], axis=-1)[:, 0]
         return (1 - self.smoothing) * own + self.smoothing * jnp.mean(logs, axis=-1)
 
-    def predict(self, outputs: Float[Array, "members batch classes"]) -> ClassPrediction:
-        """Mixture of the members' softmax probabilities."""
-        return ClassPrediction.from_logits(outputs)
 
-    def check(self, y: np.ndarray, outputs: int) -> None:
-        """Labels must be integers in ``0 .. outputs - 1``, one per row."""
-        check_labels(y, outputs)
-
-    def compared(self, outputs, *, raw):
-        """Probabilities, or logits."""
-        return outputs if raw else jax.nn.softmax(outputs, axis=-1)
-
-    def centres(self, outputs, y):
-        """The logit of the label."""
-        return label_logit(outputs, y)
-
-    def logit_difference(self, outputs):
-        """The second logit minus the first."""
-        return two_logits(outputs)
-
-
-class Focal(Likelihood):
+class Focal(Softmax):
     """Cross-entropy that counts rows less the better they are fitted (Lin et al. 2017).
 
     ``-(1 - p_y)^γ log p_y``. A prediction is the softmax of the outputs. The loss is not a proper
@@ -81,8 +55,6 @@ class Focal(Likelihood):
 
     gamma: float = eqx.field(default=2.0, static=True)
 
-    task: ClassVar[Literal["classification", "regression"]] = "classification"
-    has_logits: ClassVar[bool] = True
     no_posterior: ClassVar[str | None] = "a focal loss is no log-density"
 
     def __check_init__(self):
@@ -102,28 +74,8 @@ class Focal(Likelihood):
         rest = jax.scipy.special.logsumexp(others, axis=-1)
         return jnp.exp(self.gamma * rest) * own
 
-    def predict(self, outputs: Float[Array, "members batch classes"]) -> ClassPrediction:
-        """Mixture of the members' softmax probabilities."""
-        return ClassPrediction.from_logits(outputs)
 
-    def check(self, y: np.ndarray, outputs: int) -> None:
-        """Labels must be integers in ``0 .. outputs - 1``, one per row."""
-        check_labels(y, outputs)
-
-    def compared(self, outputs, *, raw):
-        """Probabilities, or logits."""
-        return outputs if raw else jax.nn.softmax(outputs, axis=-1)
-
-    def centres(self, outputs, y):
-        """The logit of the label."""
-        return label_logit(outputs, y)
-
-    def logit_difference(self, outputs):
-        """The second logit minus the first."""
-        return two_logits(outputs)
-
-
-class BetaNLL(Likelihood):
+class BetaNLL(MeanAndVariance):
     """Gaussian loss of mean and variance whose rows weigh ``variance^β`` (Seitzer et al. 2022).
 
     ``-⌊σ²⌋^β log N(y | μ, σ²)``, no gradient through the weight: with ``beta=0`` that of
@@ -139,20 +91,11 @@ class BetaNLL(Likelihood):
 
     beta: float = eqx.field(default=0.5, static=True)
 
-    task: ClassVar[Literal["classification", "regression"]] = "regression"
     no_posterior: ClassVar[str | None] = "its weights stop gradients, so it is no log-density"
 
     def __check_init__(self):
         if not 0 <= self.beta <= 1:
             raise InputError(f"beta is {self.beta}; it lies in [0, 1]")
-
-    def num_outputs(self, targets: int) -> int:
-        """A mean and a raw variance for each target."""
-        return 2 * targets
-
-    def num_targets(self, outputs: int) -> int:
-        """Half of the outputs."""
-        return outputs // 2
 
     def log_prob(self, outputs: Array, y: Float[Array, "batch *targets"]) -> Array:
         """Minus the weighted loss of each row, summed over targets."""
@@ -161,20 +104,3 @@ class BetaNLL(Likelihood):
         y = jnp.reshape(y, mean.shape)
         each = log_normal(mean[..., None], variance[..., None], y[..., None])
         return jnp.sum(weight * each, axis=-1)
-
-    def predict(self, outputs: Float[Array, "members batch outputs"]) -> GaussianPrediction:
-        """Mixture of the members' Gaussians."""
-        return GaussianPrediction(*split_variance(outputs))
-
-    def check(self, y: np.ndarray, outputs: int) -> None:
-        """Two outputs per target, all targets finite."""
-        check_multiple(outputs, 2, "BetaNLL", "mean and raw variance")
-        check_targets(y, outputs // 2)
-
-    def compared(self, outputs, *, raw):
-        """The means, or all outputs."""
-        return outputs if raw else split_variance(outputs)[0]
-
-    def centres(self, outputs, y):
-        """The means."""
-        return split_variance(outputs)[0]

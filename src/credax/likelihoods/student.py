@@ -1,30 +1,24 @@
 """Regression with heavy tails: Student's t."""
 
 import math
-from typing import Any, ClassVar, Literal
+from typing import Any
 
 import equinox as eqx
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, Float
 
 from credax.distributions import StudentTDistribution
 from credax.errors import InputError
-from credax.likelihoods.base import Likelihood
-from credax.likelihoods.checks import check_targets
 from credax.likelihoods.learned import (
-    LearnedNoise,
     Level,
+    OneLevel,
     check_level,
-    is_learned,
     split_variance,
-    traced_level,
 )
 from credax.mixture_prediction import MixturePrediction
-from credax.network import Network
 
 
-class StudentT(Likelihood):
+class StudentT(OneLevel):
     """Regression that outliers move little: ``(y - output) / noise`` is Student's t.
 
     ``degrees`` of freedom are above 2, so that there is a variance; many are a Gaussian. ``noise``
@@ -41,8 +35,6 @@ class StudentT(Likelihood):
     noise: Level = "learned"
     initial: float = eqx.field(default=1.0, static=True)
 
-    task: ClassVar[Literal["classification", "regression"]] = "regression"
-
     def __check_init__(self):
         if not (math.isfinite(self.degrees) and self.degrees > 2):
             raise InputError(
@@ -50,18 +42,9 @@ class StudentT(Likelihood):
             )
         check_level("noise", self.noise, self.initial)
 
-    def traced(self) -> "StudentT":
-        """With an array for its number."""
-        return traced_level(self)
-
-    @property
-    def learns(self) -> bool:
-        """Whether the noise is learned."""
-        return is_learned(self.noise)
-
-    def adapt(self, network: Network) -> Network:
-        """With learned noise: the network and the noise, learned together."""
-        return LearnedNoise(network, self.initial) if self.learns else network
+    def level(self) -> tuple[Level, float]:
+        """The noise, and where a learned one starts."""
+        return self.noise, self.initial
 
     def log_prob(self, outputs: Array, y: Float[Array, "batch *targets"]) -> Array:
         """Log-density of each row, summed over targets."""
@@ -71,10 +54,6 @@ class StudentT(Likelihood):
     def predict(self, outputs: Float[Array, "members batch outputs"]) -> MixturePrediction:
         """Mixture of the members' Student distributions."""
         return MixturePrediction(self._each(outputs))
-
-    def check(self, y: np.ndarray, outputs: int) -> None:
-        """One output per target, all targets finite."""
-        check_targets(y, outputs // 2 if self.learns else outputs)
 
     def curvature_root(self, params, outputs, y):
         """The root of the Fisher information, ``(ν + 1) / ((ν + 3) noise²)``."""

@@ -197,13 +197,13 @@ class RegressionView:
 
     @cached_property
     def aleatoric(self) -> Float[Array, "batch targets"]:
-        """Mean of the members' variances, without the doubt of their own."""
+        """Mean of the members' variances, without their own epistemic part."""
         own = self.prediction.own_epistemic
         return jnp.mean(self.variances if own is None else self.variances - own, axis=0)
 
     @cached_property
     def epistemic(self) -> Float[Array, "batch targets"]:
-        """Variance of the members' means, and the doubt of their own."""
+        """Variance of the members' means, plus the epistemic part of their own variances."""
         own, between = self.prediction.own_epistemic, jnp.var(self.means, axis=0)
         return between if own is None else between + jnp.mean(own, axis=0)
 

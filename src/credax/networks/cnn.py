@@ -6,18 +6,18 @@ from typing import ClassVar, Literal
 import jax
 
 from credax.errors import unknown
-from credax.network import Network, Variables
+from credax.network import Network
 from credax.networks.convolution import Conv, Padding
 from credax.networks.layers import Activation, Dense, Flatten
 from credax.networks.pooling import AvgPool, GlobalAveragePool, MaxPool
-from credax.networks.sequential import Sequential
+from credax.networks.sequential import Layered, Sequential
 
 _POOLS = {"max": MaxPool, "average": AvgPool}
 
 
 @jax.tree_util.register_static
 @dataclass(frozen=True)
-class CNN:
+class CNN(Layered):
     """3x3 convolutions, each max-pooled by two and activated, then one hidden dense layer.
 
     Pooling before a monotone activation gives the same numbers as after it, in a quarter of the
@@ -52,18 +52,10 @@ class CNN:
         head = Dense(self.outputs, initialiser="zeros" if self.zero_head else "lecun")
         return Sequential((*layers, head))
 
-    def init(self, key, x) -> Variables:
-        """Variables for images shaped like ``x``."""
-        return self.layers.init(key, x)
-
-    def apply(self, variables, x, *, key=None, train=False):
-        """Outputs ``[batch, outputs]``; there is no state."""
-        return self.layers.apply(variables, x, key=key, train=train)
-
 
 @jax.tree_util.register_static
 @dataclass(frozen=True)
-class LeNet5:
+class LeNet5(Layered):
     """Two 5x5 convolutions of 6 and 16 channels with pooling, then dense 120, 84 and the head.
 
     The classic has tanh and mean pooling; ``activation="relu", pool="max"`` is the modern form.
@@ -105,18 +97,10 @@ class LeNet5:
             )
         )
 
-    def init(self, key, x) -> Variables:
-        """Variables for images shaped like ``x``."""
-        return self.layers.init(key, x)
-
-    def apply(self, variables, x, *, key=None, train=False):
-        """Outputs ``[batch, outputs]``; there is no state."""
-        return self.layers.apply(variables, x, key=key, train=train)
-
 
 @jax.tree_util.register_static
 @dataclass(frozen=True)
-class OptuNet:
+class OptuNet(Layered):
     """A network of 355 numbers for 28x28 digits, found by search: 75 to 85 % of MNIST right.
 
     A 4x4 convolution to 2 channels, max-pool of 3, a 5x5 convolution to 10 channels in 2 groups,
@@ -162,11 +146,3 @@ class OptuNet:
                 Dense(self.outputs, initialiser="zeros" if self.zero_head else "lecun"),
             )
         )
-
-    def init(self, key, x) -> Variables:
-        """Variables for images shaped like ``x``."""
-        return self.layers.init(key, x)
-
-    def apply(self, variables, x, *, key=None, train=False):
-        """Outputs ``[batch, outputs]``; there is no state."""
-        return self.layers.apply(variables, x, key=key, train=train)

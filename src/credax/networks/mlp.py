@@ -7,17 +7,17 @@ from typing import ClassVar, Literal
 import jax
 
 from credax.errors import unknown
-from credax.network import Network, Variables
+from credax.network import Network
 from credax.networks.layers import Activation, Dense, Flatten, Parameterisation
 from credax.networks.normalisation import BatchNorm, GroupNorm
-from credax.networks.sequential import Sequential
+from credax.networks.sequential import Layered, Sequential
 
 _NORMS = {"batch": BatchNorm, "layer": lambda: GroupNorm(groups=1)}
 
 
 @jax.tree_util.register_static
 @dataclass(frozen=True)
-class MLP:
+class MLP(Layered):
     """Dense layers with an activation between them; images are flattened first.
 
     Kernels start as a truncated normal of variance ``2 / fan_in`` before units that cut half the
@@ -72,11 +72,3 @@ class MLP:
             layers.append(Activation(self.activation))
         head = dense(self.outputs, "zeros" if self.zero_head else "lecun")
         return Sequential((*layers, head))
-
-    def init(self, key, x) -> Variables:
-        """Variables for inputs shaped like ``x``."""
-        return self.layers.init(key, x)
-
-    def apply(self, variables, x, *, key=None, train=False):
-        """Outputs ``[batch, outputs]`` and the new state."""
-        return self.layers.apply(variables, x, key=key, train=train)

@@ -16,12 +16,12 @@ import jax
 import jax.numpy as jnp
 
 from credax.errors import InputError, unknown
-from credax.network import Network, Variables
+from credax.network import Network
 from credax.networks.convolution import Conv, Padding
 from credax.networks.layers import Activation, Dense, Dropout, Parameterless
 from credax.networks.normalisation import BatchNorm, FilterResponseNorm, GroupNorm
 from credax.networks.pooling import GlobalAveragePool
-from credax.networks.sequential import Residual, Sequential
+from credax.networks.sequential import Layered, Residual, Sequential
 
 NORMS: dict[str, Callable[[], Network]] = {
     "batch": BatchNorm,
@@ -108,7 +108,7 @@ _BLOCKS = ("basic", "bottleneck", "preactivated")
 
 @jax.tree_util.register_static
 @dataclass(frozen=True)
-class ResNet:
+class ResNet(Layered):
     """Stages of residual blocks; all but the first stage start with stride 2.
 
     ``widths`` and ``blocks`` are the channels and the number of blocks of each stage, ``block`` is
@@ -182,14 +182,6 @@ class ResNet:
             shortcut = parts.projection(width, stride)
         make = parts.basic if self.block == "basic" else parts.bottleneck
         return make(width, stride, shortcut)
-
-    def init(self, key, x) -> Variables:
-        """Variables for images shaped like ``x``."""
-        return self.layers.init(key, x)
-
-    def apply(self, variables, x, *, key=None, train=False):
-        """Outputs ``[batch, outputs]`` and the new state of the norms."""
-        return self.layers.apply(variables, x, key=key, train=train)
 
 
 def ResNet18(

@@ -1,5 +1,6 @@
 """Networks made of networks: one after another, and around a shortcut."""
 
+import abc
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -136,3 +137,20 @@ class Residual:
                 state[name] = new
         total = results[0] + (x if self.shortcut is None else results[1])
         return ACTIVATIONS[self.activation](total), state
+
+
+class Layered(abc.ABC):
+    """Abstract: a record of options that says which layers a network has."""
+
+    @property
+    @abc.abstractmethod
+    def layers(self) -> Sequential:
+        """The layers, the head last."""
+
+    def init(self, key, x) -> Variables:
+        """Variables for inputs shaped like ``x``."""
+        return self.layers.init(key, x)
+
+    def apply(self, variables, x, *, key=None, train=False):
+        """Outputs ``[batch, outputs]`` and the new state of the norms, if there are any."""
+        return self.layers.apply(variables, x, key=key, train=train)

@@ -29,7 +29,7 @@ def ood_histogram(
 def ood_roc(
     inside: Any, outside: Any, *, score: str = "total", ax: Any = None, label: str | None = None
 ) -> Any:
-    """The ROC curve of an OOD score: OOD rows found against rows refused by mistake.
+    """The ROC curve of an OOD score: the true positive rate against the false positive rate.
 
     The label carries the AUROC. Arguments as in `ood_histogram`.
     """

@@ -1,4 +1,4 @@
-"""Where each member looks: input gradients as images."""
+"""Saliency: the input gradients of each member as images."""
 
 from typing import Any
 

@@ -43,7 +43,7 @@ def calibrated_section(comparison: Comparison) -> Markup | None:
 
 
 def sets_section(comparison: Comparison) -> Markup | None:
-    """How many classes a set holds so that the true one is inside as often as promised."""
+    """How many classes a set holds so that the true one is inside with the nominal probability."""
     found = [
         (m, name, _with(comparison.of(m), lambda r, n=name: n in r.evaluation.sets))
         for m in comparison.methods
@@ -65,13 +65,13 @@ def sets_section(comparison: Comparison) -> Markup | None:
         "sets",
         "How large are the conformal prediction sets?",
         "Conformal prediction gives a set of classes, or an interval, that covers the truth with "
-        "the promised probability for rows exchangeable with the calibration rows. The smaller the "
+        "the nominal probability for rows exchangeable with the calibration rows. The smaller the "
         "sets, the more informative they are. Rows of all seeds together.",
         panels(figures) if figures else None,
         plain_table(
             ["method and calibrator", *[_label(c) for c in columns]],
             [
-                [f"{m}, {name}", *[_beside_promise(results, name, c) for c in columns]]
+                [f"{m}, {name}", *[_beside_level(results, name, c) for c in columns]]
                 for m, name, results in found
             ],
             "coverage and size of the sets",
@@ -96,13 +96,13 @@ def _mean(results: list[Result], key: str) -> str:
     return fixed(float(np.mean(values))) if values else short(None)
 
 
-def _beside_promise(results: list[Result], name: str, column: str) -> str:
-    """A value, and beside a coverage the level that was promised."""
+def _beside_level(results: list[Result], name: str, column: str) -> str:
+    """A value, and beside a coverage the nominal one."""
     text = _mean(results, f"calibrated/{name}/{column}")
     level = results[0].evaluation.levels.get(name)
     if level is None or column not in _PROMISED:
         return text
-    return f"{text} (promised {level:.2f})"
+    return f"{text} (nominal {level:.2f})"
 
 
 def _rows(method: str, name: str, results: list[Result], shown: list[str]) -> list[list[str]]:

@@ -17,17 +17,18 @@ from credax.report.rows import ClassRows, class_rows
 _reliability = jax.jit(metrics.reliability_of)
 # An error of calibration up to this is acceptable even where it is sure to be there.
 TOLERANCE = 0.02
-# Where chance alone may give so much, the rows are too few for an evaluation.
-BLIND = 0.05
+# Where chance alone may give so much, the rows are too few to decide.
+TOO_FEW = 0.05
 CLASS_RULE = (
     f"Calibration is acceptable when the ECE ({BINS} bins) exceeds that of a perfectly calibrated "
     f"network with the same confidences by at most two of its standard deviations, or by at most "
-    f"{TOLERANCE}; where two standard deviations are above {BLIND} the rows are too few to decide."
+    f"{TOLERANCE}; where two standard deviations are above {TOO_FEW} the rows are too few to "
+    "decide."
 )
 NUMBER_RULE = (
     f"Calibration is acceptable when the coverage of the {percent(INTERVAL)} interval is within "
     f"two binomial standard errors of {INTERVAL:.2f}, or within {TOLERANCE}; where two standard "
-    f"errors are above {BLIND} the rows are too few to decide."
+    f"errors are above {TOO_FEW} the rows are too few to decide."
 )
 
 
@@ -58,7 +59,7 @@ class Calibrated:
         """The evaluation: acceptable, not acceptable, or too few rows to decide."""
         if self.excess > max(2 * self.deviation, TOLERANCE):
             return "is not acceptable"
-        if 2 * self.deviation > BLIND:
+        if 2 * self.deviation > TOO_FEW:
             return "cannot be evaluated"
         return "is acceptable"
 

@@ -127,8 +127,8 @@ def _numbers(comparison: Comparison, result: Result):
     found = (prediction.mean, prediction.std, *prediction.interval(INTERVAL))
     mean, deviation, low, high = (np.asarray(v, float).reshape(y.shape) for v in found)
     errors = (y - mean) / np.where(deviation > 0, deviation, np.nan)
-    spread = y.std(axis=0)
-    relative = deviation / np.where(spread > 0, spread, 1.0)
+    scale = y.std(axis=0)
+    relative = deviation / np.where(scale > 0, scale, 1.0)
     names = comparison.facts.target_names
     several = y.shape[1] > 1
     header = ["target"] if several else []

@@ -45,7 +45,7 @@ _FIGURES = {
         regression.function_section,
         regression.scatter_section,
         regression.coverage_section,
-        regression.spread_section,
+        regression.deviation_section,
         calibrated_section,
         sets_section,
         ood_section,
@@ -66,15 +66,6 @@ def page(comparison: Comparison) -> str:
     """The whole page as text."""
     table = summarise(comparison)
     figures = [draw(comparison) for draw in _FIGURES[comparison.task]]
-    style = files("credax.report").joinpath("style.css").read_text(encoding="utf-8")
-    head = element(
-        "head",
-        element("meta", charset="utf-8"),
-        element("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        element("meta", name="color-scheme", content="light dark"),
-        element("title", comparison.title),
-        element("style", Markup(style)),
-    )
     found = verdict(comparison, table)
     one = len(comparison.methods) == 1
     body = element(
@@ -92,6 +83,20 @@ def page(comparison: Comparison) -> str:
         element("div", figures, class_="figures one" if one else "figures"),
         config_section(comparison),
         element("footer", "Written by credax. This file is complete: no network, no scripts."),
+    )
+    return document(comparison.title, body)
+
+
+def document(title: str, body: Markup, more_style: str = "") -> str:
+    """A whole HTML document with the report's style sheet inside."""
+    style = files("credax.report").joinpath("style.css").read_text(encoding="utf-8")
+    head = element(
+        "head",
+        element("meta", charset="utf-8"),
+        element("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        element("meta", name="color-scheme", content="light dark"),
+        element("title", title),
+        element("style", Markup(style + more_style)),
     )
     return "<!DOCTYPE html>\n" + element("html", head, element("body", body), lang="en") + "\n"
 
@@ -142,15 +147,15 @@ def _cell(table: Table, row: int, column: int) -> Markup:
     number = element("b", mean) if cell is not None and cell.best else mean
     seeds = [] if cell is None else zip(cell.seeds, cell.values, strict=True)
     values = ", ".join(f"seed {seed}: {value:.6g}" for seed, value in seeds)
-    spread = element("span", f" ± {error}", class_="error") if error else None
-    return element("td", number, spread, promised(table.columns[column]), title=values or None)
+    plus_minus = element("span", f" ± {error}", class_="error") if error else None
+    return element("td", number, plus_minus, nominal(table.columns[column]), title=values or None)
 
 
-def promised(column: Column) -> Markup | None:
+def nominal(column: Column) -> Markup | None:
     """What a coverage was meant to be, to be printed beside it."""
     if column.target is None:
         return None
-    return element("span", f" (promised {column.target:.2f})", class_="promised")
+    return element("span", f" (nominal {column.target:.2f})", class_="nominal")
 
 
 def config_section(comparison: Comparison) -> Markup | None:

@@ -28,7 +28,7 @@ from credax.report.svg import Axis, Frame, chart, chart_frame, drawing
 LEVELS = tuple(np.arange(1, 20) / 20)
 INTERVAL = 0.9
 _DRAWN_ROWS = 160
-_SPREAD_BINS = 10
+_DEVIATION_BINS = 10
 _TABLE_ROWS = 20
 _coverage_curve = jax.jit(metrics.coverage_curve, static_argnames="levels")
 
@@ -109,7 +109,7 @@ def coverage_section(comparison: Comparison) -> Markup | None:
         return None
     names = {index: comparison.methods[index] for index in curves}
     frame = chart_frame(
-        Axis(0.0, 1.0, "level of the interval (promised coverage)"),
+        Axis(0.0, 1.0, "level of the interval (nominal coverage)"),
         Axis(0.0, 1.0, "coverage (share of targets inside)"),
     )
     figure = chart(
@@ -120,10 +120,10 @@ def coverage_section(comparison: Comparison) -> Markup | None:
     )
     return section(
         "coverage",
-        "Do the intervals cover what they promise?",
+        "Do the intervals cover as often as they should?",
         "Coverage of central prediction intervals against their level. Below the dashed line "
         "intervals are too narrow (overconfident), above it too wide. Mean over seeds and targets.",
-        charts([figure], legend(names, key_line("reference", "as promised"))),
+        charts([figure], legend(names, key_line("reference", "nominal"))),
         numbers(
             "Numbers: coverage at every level",
             ["level", *names.values()],
@@ -146,7 +146,7 @@ def _moments(prediction: RegressionPrediction):
     return prediction.mean, prediction.var
 
 
-class Spread(NamedTuple):
+class ErrorByDeviation(NamedTuple):
     """Rows in bins of equal size by predicted deviation: its size and that of the error."""
 
     predicted: np.ndarray
@@ -154,31 +154,31 @@ class Spread(NamedTuple):
     counts: np.ndarray
 
 
-def error_by_spread(results: list[Result]) -> Spread:
+def error_by_deviation(results: list[Result]) -> ErrorByDeviation:
     """Root mean squared error and predicted deviation in bins of rising predicted deviation."""
     moments = [(*_moments(prediction), y) for prediction, y in _pairs(results)]
     variance = np.concatenate([np.asarray(var, float).ravel() for _, var, _ in moments])
     error = np.concatenate([np.asarray(mean, float).ravel() - y.ravel() for mean, _, y in moments])
-    parts = np.array_split(np.argsort(variance, kind="stable"), min(_SPREAD_BINS, len(variance)))
-    return Spread(
+    parts = np.array_split(np.argsort(variance, kind="stable"), min(_DEVIATION_BINS, len(variance)))
+    return ErrorByDeviation(
         np.array([np.sqrt(variance[rows].mean()) for rows in parts]),
         np.array([np.sqrt(np.square(error[rows]).mean()) for rows in parts]),
         np.array([len(rows) for rows in parts]),
     )
 
 
-def spread_section(comparison: Comparison) -> Markup | None:
+def deviation_section(comparison: Comparison) -> Markup | None:
     """Actual error against predicted standard deviation, one line per method."""
-    spreads = {
-        index: error_by_spread(results)
+    curves = {
+        index: error_by_deviation(results)
         for index, method in enumerate(comparison.methods)
         if (results := comparison.shown(method))
     }
-    if not spreads:
+    if not curves:
         return None
-    names = {index: comparison.methods[index] for index in spreads}
-    predicted = np.concatenate([s.predicted for s in spreads.values()])
-    error = np.concatenate([s.error for s in spreads.values()])
+    names = {index: comparison.methods[index] for index in curves}
+    predicted = np.concatenate([s.predicted for s in curves.values()])
+    error = np.concatenate([s.error for s in curves.values()])
     frame = chart_frame(
         Axis.around(predicted, "predicted standard deviation (unit of the target)"),
         Axis.around(error, "actual error (RMSE, same unit)", zero=True),
@@ -187,12 +187,12 @@ def spread_section(comparison: Comparison) -> Markup | None:
         "Actual error against predicted standard deviation, one line per method",
         frame.axes(),
         frame.diagonal(),
-        [frame.line(s.predicted, s.error, index) for index, s in spreads.items()],
+        [frame.line(s.predicted, s.error, index) for index, s in curves.items()],
     )
     return section(
         "spread",
         "Is the error large where it was predicted to be?",
-        f"RMSE against predicted standard deviation in {_SPREAD_BINS} bins of equal size. "
+        f"RMSE against predicted standard deviation in {_DEVIATION_BINS} bins of equal size. "
         "Above the dashed line the error is larger than predicted. Rows of all seeds together.",
         charts([figure], legend(names, key_line("reference", "as predicted"))),
         numbers(
@@ -200,7 +200,7 @@ def spread_section(comparison: Comparison) -> Markup | None:
             ["method", "rows", "predicted standard deviation", "RMSE"],
             [
                 [names[index], int(n), short(float(predicted)), short(float(error))]
-                for index, s in spreads.items()
+                for index, s in curves.items()
                 for predicted, error, n in zip(*s, strict=True)
             ],
         ),

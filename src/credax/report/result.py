@@ -26,7 +26,7 @@ class EvaluationResult:
     predictions on other data by name. ``severities`` are metrics by the severity of corruption, 0
     for the same rows uncorrupted, and ``cells`` by its kind and severity. ``calibrated`` are
     predictions after a calibrator, ``sets`` its prediction sets ``[rows, classes]`` (bool) or
-    intervals, and ``levels`` the coverage that it promises. ``corruptions`` says in words what was
+    intervals, and ``levels`` its nominal coverage. ``corruptions`` says in words what was
     corrupted; ``notes`` are sentences for the reader, such as what a calibrator warned of.
     """
 

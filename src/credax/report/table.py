@@ -111,14 +111,14 @@ class Table:
         }
         used = {column.arrow[:1] for column in self.columns}
         arrows = ", ".join(text for arrow, text in meanings.items() if arrow in used)
-        spread = (
+        errors = (
             "Mean ± standard error over seeds. Bold: better than the runner-up by a t test over "
             f"seeds at {percent(CONFIDENCE)}."
             if self.has_errors
             else "One seed per method: the standard error is not defined, so values stand alone "
             "and nothing is in bold."
         )
-        return f"{arrows}. {spread}" if arrows else spread
+        return f"{arrows}. {errors}" if arrows else errors
 
 
 def summarise(comparison: Comparison) -> Table:

@@ -3,7 +3,7 @@
 A label is an atom, a row-major product of labels (after a reshape), a sum of labels (after a
 concatenation) or uniform (the value does not vary along the axis). Atoms are joined by union-find
 and may be refined into products or sums later. An atom that is pinned admits no symmetry and
-remembers why; pinning only ever loses a symmetry, so it is what every doubt ends in.
+remembers why; pinning only ever loses a symmetry, so every undecided case ends in it.
 """
 
 import math

@@ -11,12 +11,12 @@ import jax.numpy as jnp
 from jaxtyping import Array, Key, UInt32
 
 from credax.errors import InputError
-from credax.export import export
 from credax.files import arranged, load_arrays, save_tree
 from credax.keys import wrap
 from credax.methods.dropout.masks import Inserted, Own, inserted_masks
 from credax.network import Variables
 from credax.posterior import (
+    AroundPopulation,
     Population,
     describe_population,
     in_batches,
@@ -33,7 +33,7 @@ _MASKS = {"kind": one_of("own", "inserted"), "rate": Optional(_RATE), "consisten
 _FIELDS = {"draws": COUNT, "bits": COUNT, "masks": record(_MASKS)}
 
 
-class DropoutPosterior(eqx.Module):
+class DropoutPosterior(AroundPopulation):
     """One network per mode, predicted with ``seeds`` of dropout masks ``[modes, draws, bits]``.
 
     ``masks`` says what a seed does: it masks the kernels' inputs (`Inserted`), the same for all
@@ -44,28 +44,10 @@ class DropoutPosterior(eqx.Module):
     seeds: UInt32[Array, "modes draws bits"]
     masks: Inserted | Own
 
-    # By identity: jax.jit of a bound method needs a hash, and arrays have none.
-    __hash__ = object.__hash__
-
     @property
-    def problem(self) -> Problem:
-        """The problem the networks were trained on."""
-        return self.networks.problem
-
-    @property
-    def input_shape(self) -> tuple[int, ...]:
-        """Shape of one row of raw inputs."""
-        return self.networks.input_shape
-
-    @property
-    def input_dtype(self) -> str:
-        """Type of raw inputs."""
-        return self.networks.input_dtype
-
-    @property
-    def variables(self) -> Variables:
+    def stored(self) -> Population:
         """The networks, one per mode: masks are not part of them."""
-        return self.networks.variables
+        return self.networks
 
     @property
     def draws(self) -> int:
@@ -76,11 +58,6 @@ class DropoutPosterior(eqx.Module):
     def indices(self) -> tuple[int, ...]:
         """Numbers of the members: mode times draws plus draw."""
         return tuple(m * self.draws + s for m in self.networks.indices for s in range(self.draws))
-
-    @property
-    def num_members(self) -> int:
-        """Modes times masks."""
-        return len(self.indices)
 
     def predict(self, x, *, key=None, batch_size: int | None = None) -> Prediction:
         """The mixture over modes and masks for raw inputs ``[batch, ...]``.
@@ -104,10 +81,6 @@ class DropoutPosterior(eqx.Module):
         seeds = self.seeds if key is None else self._new_seeds(key)
         here = seeds if self.masks.consistent else _fold(seeds, 0)
         return partial(_mixture, self.problem, self.masks, self.variables, here)
-
-    def export(self, path: str | Path, **options: Any) -> Path:
-        """Write the prediction as a program that plain jax loads; see `credax.export`."""
-        return export(self, path, **options)
 
     def sample(self, key: Key[Array, ""], n: int) -> Variables:
         """``n`` networks with masks drawn anew, of modes drawn uniformly.

@@ -45,15 +45,15 @@ class DiagonalFactor(eqx.Module):
 
 
 class LowRankFactor(eqx.Module):
-    """``R = spread (I - V diag(shrink) Vᵀ)``, symmetric."""
+    """``R = deviation (I - V diag(shrink) Vᵀ)``, symmetric."""
 
     vectors: Float[Array, "params rank"]
     shrink: Float[Array, " rank"]
-    spread: Float[Array, ""]
+    deviation: Float[Array, ""]
 
     def half(self, rows: Float[Array, "... params"]) -> Array:
         """``rows R``."""
-        return self.spread * (rows - ((rows @ self.vectors) * self.shrink) @ self.vectors.T)
+        return self.deviation * (rows - ((rows @ self.vectors) * self.shrink) @ self.vectors.T)
 
     def draw(self, noise: Float[Array, " params"]) -> Array:
         """``R noise``."""
@@ -61,21 +61,21 @@ class LowRankFactor(eqx.Module):
 
 
 class KroneckerFactor(eqx.Module):
-    """``R = (Q_A ⊗ Q_G) diag(spread)`` on matrices ``[inputs, outputs]``."""
+    """``R = (Q_A ⊗ Q_G) diag(deviation)`` on matrices ``[inputs, outputs]``."""
 
     inputs: Float[Array, "inputs inputs"]
     outputs: Float[Array, "outputs outputs"]
-    spread: Float[Array, "inputs outputs"]
+    deviation: Float[Array, "inputs outputs"]
 
     def draw(self, noise: Float[Array, " params"]) -> Array:
         """``R noise``, raveled."""
-        noise = noise.reshape(self.spread.shape)
-        return (self.inputs @ (self.spread * noise) @ self.outputs.T).ravel()
+        noise = noise.reshape(self.deviation.shape)
+        return (self.inputs @ (self.deviation * noise) @ self.outputs.T).ravel()
 
     def half(self, rows: Float[Array, "... params"]) -> Array:
         """``rows R`` for raveled matrices."""
-        matrix = rows.reshape(*rows.shape[:-1], *self.spread.shape)
-        return ((self.inputs.T @ matrix @ self.outputs) * self.spread).reshape(rows.shape)
+        matrix = rows.reshape(*rows.shape[:-1], *self.deviation.shape)
+        return ((self.inputs.T @ matrix @ self.outputs) * self.deviation).reshape(rows.shape)
 
     def covariance(
         self, a: Float[Array, "positions inputs"], g: Float[Array, "columns positions outputs"]
@@ -83,9 +83,9 @@ class KroneckerFactor(eqx.Module):
         """``J Σ Jᵀ`` for ``J_c = Σ_positions a g_cᵀ``, which one position never materialises."""
         a, g = a @ self.inputs, g @ self.outputs
         if len(a) == 1:
-            scaled = g[:, 0] * jnp.sqrt(jnp.square(a[0]) @ jnp.square(self.spread))
+            scaled = g[:, 0] * jnp.sqrt(jnp.square(a[0]) @ jnp.square(self.deviation))
         else:
-            rows = jnp.einsum("ti,cto->cio", a, g) * self.spread
+            rows = jnp.einsum("ti,cto->cio", a, g) * self.deviation
             scaled = rows.reshape(len(g), -1)
         return scaled @ scaled.T
 
@@ -208,8 +208,8 @@ class Kronecker(eqx.Module):
     def factor(self, scale: float, prior: Any, dtype: Any) -> KroneckerFactor:
         """Both bases, and a standard deviation for each pair."""
         shape = len(self.input_values), len(self.output_values)
-        spread = 1 / np.sqrt(scale * self.spectrum() + _one(prior))
-        arrays = self.inputs, self.outputs, spread.reshape(shape)
+        deviation = 1 / np.sqrt(scale * self.spectrum() + _one(prior))
+        arrays = self.inputs, self.outputs, deviation.reshape(shape)
         return KroneckerFactor(*(jnp.asarray(a, dtype) for a in arrays))
 
     def precision(self, scale: float, prior: Any) -> np.ndarray:

@@ -40,9 +40,9 @@ def parts(x: np.ndarray, y: np.ndarray, rows: int) -> Iterator[Part]:
         yield Part(np.asarray(x[chosen]), np.asarray(y[chosen]), weight)
 
 
-def rows_at_once(bytes_a_row: int, memory: float) -> int:
+def rows_at_once(bytes_per_row: int, memory: float) -> int:
     """How many rows fit into a quarter of ``memory`` gigabytes, at least one."""
-    return int(min(MOST_ROWS, max(1, 0.25e9 * memory // max(1, bytes_a_row))))
+    return int(min(MOST_ROWS, max(1, 0.25e9 * memory // max(1, bytes_per_row))))
 
 
 def jacobian(

@@ -41,7 +41,7 @@ def curvature_blocks(
     """The curvature of each piece of the plan at a network, over all rows."""
     problem = without_prior(problem)
     itemsize = jax.tree.leaves(variables.params)[0].dtype.itemsize
-    rows = rows_at_once(plan.bytes_a_row(itemsize), memory)
+    rows = rows_at_once(plan.bytes_per_row(itemsize), memory)
     found: dict[str, Block] = {}
     if plan.layers:
         sums = kronecker_sums(problem, variables, plan.layers, plan.joint, data, rows)

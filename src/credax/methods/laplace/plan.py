@@ -74,7 +74,7 @@ class Plan(eqx.Module):
                 weights = subset.put(weights, subset.take(weights) + delta)
         return weights
 
-    def bytes_a_row(self, itemsize: int) -> int:
+    def bytes_per_row(self, itemsize: int) -> int:
         """Bytes of one row's Jacobian, or of its layer inputs and output gradients."""
         jacobian = 3 * self.outputs * sum(p.size for p in self.pieces if p.kind != "kronecker")
         kernels = 0
@@ -164,7 +164,7 @@ def _chosen(weights, sizes, layers, subset: str, leaves: tuple[str, ...]) -> tup
 
 def check_memory(plan: Plan, structure: str, rank: int, itemsize: int, memory: float) -> None:
     """Raise an error with the bytes needed and the cheaper choice if they are too many."""
-    needed = max(plan.bytes_of_blocks(rank), 4 * plan.bytes_a_row(itemsize))
+    needed = max(plan.bytes_of_blocks(rank), 4 * plan.bytes_per_row(itemsize))
     if needed <= 1e9 * memory:
         return
     count = sum(piece.size for piece in plan.pieces)

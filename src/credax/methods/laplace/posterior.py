@@ -11,7 +11,6 @@ import numpy as np
 from jaxtyping import Array, Float, Key, UInt32
 
 from credax.errors import DamagedFile, InputError
-from credax.export import export
 from credax.files import arranged, load_arrays, save_tree
 from credax.keys import wrap
 from credax.methods.laplace.blocks import Block, Factor, shapes_of, template
@@ -29,6 +28,7 @@ from credax.methods.laplace.predict import (
 )
 from credax.network import Variables
 from credax.posterior import (
+    AroundPopulation,
     Population,
     describe_population,
     in_batches,
@@ -100,7 +100,7 @@ class LaplaceGaussian(eqx.Module):
         )
 
 
-class LaplacePosterior(eqx.Module):
+class LaplacePosterior(AroundPopulation):
     """``N(θ*, (H / T + P₀)⁻¹)`` around each network, mixed uniformly.
 
     With ``predictive="linearised"`` outputs are Gaussian, ``f ~ N(f(x; θ*), J Σ Jᵀ)``; members of a
@@ -116,28 +116,10 @@ class LaplacePosterior(eqx.Module):
     plan: Plan
     options: dict[str, Any]
 
-    # By identity: jax.jit of a bound method needs a hash, and arrays have none.
-    __hash__ = object.__hash__
-
     @property
-    def problem(self) -> Problem:
-        """The problem the networks were trained on."""
-        return self.networks.problem
-
-    @property
-    def input_shape(self) -> tuple[int, ...]:
-        """Shape of one row of raw inputs."""
-        return self.networks.input_shape
-
-    @property
-    def input_dtype(self) -> str:
-        """Type of raw inputs."""
-        return self.networks.input_dtype
-
-    @property
-    def variables(self) -> Variables:
+    def stored(self) -> Population:
         """The networks at the modes."""
-        return self.networks.variables
+        return self.networks
 
     @property
     def num_modes(self) -> int:
@@ -156,16 +138,6 @@ class LaplacePosterior(eqx.Module):
     def indices(self) -> tuple[int, ...]:
         """Numbers of a prediction's members: mode times draws plus draw."""
         return tuple(m * self.draws + s for m in self.networks.indices for s in range(self.draws))
-
-    @property
-    def num_members(self) -> int:
-        """Members of a prediction."""
-        return len(self.indices)
-
-    @property
-    def diagnostics(self) -> dict[str, Any]:
-        """Evidence, prior precisions, noise factor, distance from the mode: one number per mode."""
-        return self.networks.diagnostics
 
     def mode(self, position: int) -> Variables:
         """One mode's network."""
@@ -241,10 +213,6 @@ class LaplacePosterior(eqx.Module):
         vectors = [self._vectors(i, self._keys(i)) for i in range(self.num_modes)]
         return lambda mode, rows: self._sampled(mode, vectors[mode], rows)
 
-    def export(self, path: str | Path, **options: Any) -> Path:
-        """Write the prediction as a program that plain jax loads; see `credax.export`."""
-        return export(self, path, **options)
-
     def sample(self, key: Key[Array, ""], n: int) -> Variables:
         """``n`` networks with drawn weights, as evenly over the modes as ``n`` allows."""
         if n < 1:
@@ -308,7 +276,7 @@ class LaplacePosterior(eqx.Module):
         """A function of blocks of rows; the last one is filled up and cut."""
         x = self.networks.check(x)
         itemsize = jax.tree.leaves(self.variables.params)[0].dtype.itemsize
-        most = rows_at_once(self.plan.bytes_a_row(itemsize), self.options["memory"])
+        most = rows_at_once(self.plan.bytes_per_row(itemsize), self.options["memory"])
         size = min(self.networks.batch_size(batch_size, self.draws), most)
         return in_batches(lambda rows, _: function(rows), x, size)
 

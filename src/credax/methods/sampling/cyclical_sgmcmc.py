@@ -84,7 +84,7 @@ class CyclicalSGMCMC(Sampler):
         return kept
 
     def dynamics(self, problem: Problem, data: Split, training: Training) -> Collecting:
-        """Langevin dynamics with quiet steps and a buffer of samples."""
+        """Langevin dynamics with exploration steps without noise, and a buffer of samples."""
         steps = training.epochs * training.steps_per_epoch(len(data))
         length, quiet = self.lengths(steps)
         captures = self.captures(steps)

@@ -118,8 +118,8 @@ def swag_gaussian(moments: IterateMoments, scale: float, running: bool = False) 
         used = (jnp.arange(len(ring)) < stored).reshape(-1, *(1,) * mean.ndim)
         return jnp.where(used, gaps, 0) * jnp.sqrt(scale / jnp.maximum(stored - 1, 1))
 
-    spread: PyTree = jax.tree.map(std, moments.m2)
-    return LowRankGaussian(moments.mean, spread, jax.tree.map(columns, moments.ring, moments.mean))
+    stds: PyTree = jax.tree.map(std, moments.m2)
+    return LowRankGaussian(moments.mean, stds, jax.tree.map(columns, moments.ring, moments.mean))
 
 
 def check_collected(count: int) -> None:

@@ -50,8 +50,8 @@ class LowRank(eqx.Module):
 
     def gaussian(self, free):
         """Diagonal and columns as they are."""
-        spread = (lambda r: jnp.zeros_like(r)) if self.point else jax.nn.softplus
-        std = jax.tree.map(spread, free["raw"])
+        transform = (lambda r: jnp.zeros_like(r)) if self.point else jax.nn.softplus
+        std = jax.tree.map(transform, free["raw"])
         none = lambda m: jnp.zeros((0, *m.shape), m.dtype)  # noqa: E731
         columns = free["columns"] if self.rank else jax.tree.map(none, free["mean"])
         return LowRankGaussian(free["mean"], std, columns)
