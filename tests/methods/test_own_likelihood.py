@@ -176,7 +176,8 @@ def test_the_command_line_evaluates_reports_and_predicts(tmp_path):
     out = tmp_path / "out.csv"
     credax("predict", str(folder), str(tmp_path / "new.npy"), "--out", str(out))
     head, first, *_ = out.read_text().splitlines()
-    assert head == "mean,std,low_90,high_90,total,aleatoric,epistemic"
+    numbers = "mean,std,low_90,high_90,total,aleatoric,epistemic"
+    assert head == f"row,{numbers},trust,reason"
     assert "nan" not in first
 
 

@@ -20,6 +20,7 @@ from credax.calibration.protocol import as_key
 from credax.errors import InputError
 from credax.metrics.checks import check
 from credax.prediction import GaussianPrediction
+from credax.regression_prediction import Density
 
 _CELLS = 64
 
@@ -37,6 +38,11 @@ class RecalibratedPrediction(eqx.Module):
     base: GaussianPrediction
     before: tuple[Float[np.ndarray, " corners"], ...]
     after: tuple[Float[np.ndarray, " corners"], ...]
+
+    @property
+    def density(self) -> Density:
+        """What `log_prob` is: a density, as before the map."""
+        return "continuous"
 
     @property
     def num_members(self) -> int:
