@@ -100,8 +100,14 @@ def test_prediction_does_not_depend_on_the_batch_size(fitted, split):
         np.testing.assert_allclose(parts, whole, rtol=1e-5, atol=1e-6)
 
 
+# One method for each class of posterior: the function belongs to the class.
+OF_POSTERIORS = ("deep-ensemble", "laplace", "mc-dropout", "nngp", "swag")
+
+
 def test_the_pure_function_gives_the_same_prediction_and_traces(name, fitted, split):
-    if name in ("nngp", "ntk"):
+    if name not in OF_POSTERIORS:
+        pytest.skip("another method with the same class of posterior is tested")
+    if name == "nngp":
         with pytest.raises(cx.InputError, match="predict_fn"):
             fitted.predict_fn()
         return
@@ -211,3 +217,8 @@ def test_draws_are_members(fitted):
             continue  # a Gaussian, or masks, draw new networks
         for row in np.asarray(draw):
             assert any(np.array_equal(row, one) for one in member)
+
+
+def test_one_method_of_each_class_of_posterior_is_traced(fitted):
+    kinds = {"Population", "LaplacePosterior", "DropoutPosterior", "InfinitePosterior"}
+    assert type(fitted).__name__ in {*kinds, "GaussianPosterior"}, "add it to OF_POSTERIORS"
