@@ -1,7 +1,12 @@
 """Eight host devices for the sharding tests, and compiled programs kept between runs."""
 
 import os
+import signal
 from pathlib import Path
+
+# A shell ignores Ctrl-C for what it runs in the background; tests of signals need it.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 _ROOT = Path(__file__).resolve().parent.parent
 os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(_ROOT / ".jax_cache"))
