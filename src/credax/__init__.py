@@ -50,7 +50,14 @@ if TYPE_CHECKING:
     from credax.likelihood import StudentT as StudentT
     from credax.methods.dropout.mc_batch_norm import MCBatchNorm as MCBatchNorm
     from credax.methods.dropout.mc_dropout import MCDropout as MCDropout
+    from credax.methods.ensembles.batch_ensemble import BatchEnsemble as BatchEnsemble
     from credax.methods.ensembles.deep_ensemble import DeepEnsemble as DeepEnsemble
+    from credax.methods.ensembles.lp_bnn import LPBNN as LPBNN
+    from credax.methods.ensembles.masksembles import Masksembles as Masksembles
+    from credax.methods.ensembles.mimo import MIMO as MIMO
+    from credax.methods.ensembles.node_bnn import NodeBNN as NodeBNN
+    from credax.methods.ensembles.packed_ensemble import PackedEnsemble as PackedEnsemble
+    from credax.methods.ensembles.rank_one_bnn import Rank1BNN as Rank1BNN
     from credax.methods.ensembles.single import Single as Single
     from credax.methods.laplace.laplace import Laplace as Laplace
     from credax.methods.laplace.posterior import LaplacePosterior as LaplacePosterior
@@ -76,6 +83,7 @@ if TYPE_CHECKING:
     from credax.methods.variational.full_covariance_vi import FullCovarianceVI as FullCovarianceVI
     from credax.methods.variational.low_rank_vi import LowRankVI as LowRankVI
     from credax.methods.variational.mean_field_vi import MeanFieldVI as MeanFieldVI
+    from credax.methods.variational.mnf import MNF as MNF
     from credax.metrics import evaluate as evaluate
     from credax.mixture_prediction import MixturePrediction as MixturePrediction
     from credax.mixture_prediction import QuantilePrediction as QuantilePrediction

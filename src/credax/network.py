@@ -5,6 +5,7 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import equinox as eqx
 import jax
+import numpy as np
 from jaxtyping import Array, Key, PyTree
 
 
@@ -51,6 +52,18 @@ class TakesTrained(Protocol):
         ...
 
 
+@runtime_checkable
+class HasWidth(Protocol):
+    """A network that can be made narrower or wider."""
+
+    def with_width(self, factor: float, groups: int = 1) -> "Network":
+        """The same network with hidden widths times a factor, rounded up.
+
+        With ``groups`` its convolutions but the first have so many; a network without such refuses.
+        """
+        ...
+
+
 class FunctionNetwork(eqx.Module):
     """A plain pair of functions as a network.
 
@@ -84,3 +97,21 @@ def output_struct(network: Network, variables: Variables, x: Any) -> jax.ShapeDt
 def count_params(variables: Variables) -> int:
     """How many learned numbers one set of variables holds."""
     return sum(leaf.size for leaf in jax.tree.leaves(variables.params))
+
+
+def take_members(tree: Any, rows: np.ndarray) -> Any:
+    """Some members of a stacked tree, by position; all of them in order are the tree itself.
+
+    That is the usual case after a training, and it compiles nothing.
+
+    >>> take_members({"w": np.arange(3.0)}, np.array([2, 0, 1]))["w"].tolist()
+    [2.0, 0.0, 1.0]
+    """
+
+    def take(leaf):
+        every = len(rows) == len(leaf) and (rows == np.arange(len(leaf))).all()
+        # Members over several devices come together, as a selection of them does.
+        here = not isinstance(leaf, jax.Array) or len(leaf.devices()) == 1
+        return leaf if every and here else leaf[rows]
+
+    return jax.tree.map(take, tree)

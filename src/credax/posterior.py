@@ -18,7 +18,7 @@ from jaxtyping import Array, Key
 from credax.errors import InputError
 from credax.exporting import export
 from credax.files import arranged, load_arrays, save_tree
-from credax.network import Variables, output_struct
+from credax.network import Variables, output_struct, take_members
 from credax.prediction import Prediction, concatenate
 from credax.problem import Problem, check_inputs
 from credax.reading import check_record, damage
@@ -123,7 +123,7 @@ class Population(eqx.Module):
     def take(self, positions) -> "Population":
         """Some members, by position."""
         rows = np.atleast_1d(np.asarray(positions))
-        variables = jax.tree.map(lambda leaf: leaf[rows], self.variables)
+        variables = take_members(self.variables, rows)
         indices = tuple(self.indices[i] for i in rows)
         return dataclasses.replace(self, variables=variables, indices=indices)
 

@@ -1,5 +1,6 @@
 """Network, likelihood and prior together: what is to be learned, independent of how."""
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -104,6 +105,12 @@ class Problem(eqx.Module):
             (fill(self.inputs, inputs), fill(self.targets, targets)),
             is_leaf=lambda leaf: leaf is None,
         )
+
+    def with_network(self, change: Callable[[Network], Network]) -> "Problem":
+        """The same problem with another network, made of the one it was given."""
+        inner: Any = self.network
+        inner = inner.network if self.likelihood.learns else inner
+        return eqx.tree_at(lambda p: p.network, self, self.likelihood.adapt(change(inner)))
 
     def traced(self) -> "Problem":
         """The same problem with arrays for the prior's strength and the noise level.

@@ -22,6 +22,7 @@ from credax.reading import check_record, check_settings, damage
 from credax.reading.records import COUNT, OBJECT, TEXT, WHOLE, Optional, list_of, maybe
 from credax.standardise import Standardise
 from credax.training.describe import FORMAT, describe_problem
+from credax.training.hooks import check_loads
 from credax.training.run import RunFolder
 from credax.training.stored import StoredRows, stored_rows
 
@@ -167,6 +168,7 @@ class SavedRun:
             raise InputError(
                 f"the run in {self.folder.path} is not finished; run its command again to go on"
             )
+        check_loads(self.method, self.config["method"], self.folder.path)
         return self.method.load(self.folder.members, self.problem)
 
 

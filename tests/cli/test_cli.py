@@ -193,6 +193,7 @@ def test_dry_run_writes_nothing(capsys, work):
     assert code == 0
     plan = json.loads(out)
     # 2-50-50-2: 150 + 2550 + 102
+    assert plan["parameters"].pop("all over one network") == 2.0
     assert plan["parameters"] == {"one network": 2802, "members": 2, "all": 5604}
     assert plan["memory_bytes_estimate"]["total"] > 0
     assert plan["steps"]["total"] == 2 * plan["steps"]["per epoch"]

@@ -29,6 +29,11 @@ def test_options_go_to_the_method_the_training_or_the_task():
     assert (own.method.members, own.label) == (2, "deep-ensemble-members=2")
 
 
+def test_a_method_with_one_member_keeps_it():
+    (flows,) = read_variants(("mnf",), None, Task(), 7)
+    assert (flows.method.members, flows.label) == (1, "mnf")
+
+
 def test_commas_inside_brackets_do_not_separate():
     words = ["--methods", "single,swag:milestones=(0.2,0.8)"]
     found = read_arguments(Compare, words, "compare").methods

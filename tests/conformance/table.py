@@ -6,7 +6,14 @@ from typing import Any
 from credax.infinite.method import NNGP, NTK
 from credax.methods.dropout.mc_batch_norm import MCBatchNorm
 from credax.methods.dropout.mc_dropout import MCDropout
+from credax.methods.ensembles.batch_ensemble import BatchEnsemble
 from credax.methods.ensembles.deep_ensemble import DeepEnsemble
+from credax.methods.ensembles.lp_bnn import LPBNN
+from credax.methods.ensembles.masksembles import Masksembles
+from credax.methods.ensembles.mimo import MIMO
+from credax.methods.ensembles.node_bnn import NodeBNN
+from credax.methods.ensembles.packed_ensemble import PackedEnsemble
+from credax.methods.ensembles.rank_one_bnn import Rank1BNN
 from credax.methods.ensembles.single import Single
 from credax.methods.laplace.laplace import Laplace
 from credax.methods.repulsive.feature_wgd import FeatureWGD
@@ -29,6 +36,7 @@ from credax.methods.trajectory.swag import SWAG
 from credax.methods.variational.full_covariance_vi import FullCovarianceVI
 from credax.methods.variational.low_rank_vi import LowRankVI
 from credax.methods.variational.mean_field_vi import MeanFieldVI
+from credax.methods.variational.mnf import MNF
 from credax.networks import MLP
 
 
@@ -50,6 +58,16 @@ class Row:
 ROWS = {
     "single": Row(Single(), DeepEnsemble(members=2)),
     "deep-ensemble": Row(DeepEnsemble(members=4), DeepEnsemble(members=6)),
+    "batch-ensemble": Row(
+        BatchEnsemble(members=2, modes=2), BatchEnsemble(members=2, modes=3), slow=True
+    ),
+    "rank1-bnn": Row(Rank1BNN(members=2, modes=2, annealing=0.9), slow=True),
+    "node-bnn": Row(NodeBNN(members=2, samples=2, modes=2), slow=True),
+    "lp-bnn": Row(LPBNN(members=2, latent=4, modes=2), slow=True),
+    "masksembles": Row(Masksembles(members=2, modes=2), Masksembles(members=2, modes=3), slow=True),
+    "packed-ensemble": Row(PackedEnsemble(members=4, alpha=4.0), slow=True),
+    "mimo": Row(MIMO(members=2, modes=2, batch_repetitions=2), slow=True),
+    "mnf": Row(MNF(samples=3, modes=2, flow_steps=1, auxiliary_steps=1, hidden=(4, 4)), slow=True),
     "forde": Row(FoRDE(members=4)),
     "feature-wgd": Row(FeatureWGD(members=4), slow=True),
     "lit": Row(LIT(members=4), slow=True),

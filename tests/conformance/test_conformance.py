@@ -101,7 +101,7 @@ def test_prediction_does_not_depend_on_the_batch_size(fitted, split):
 
 
 # One method for each class of posterior: the function belongs to the class.
-OF_POSTERIORS = ("deep-ensemble", "laplace", "mc-dropout", "nngp", "swag")
+OF_POSTERIORS = ("batch-ensemble", "deep-ensemble", "laplace", "mc-dropout", "nngp", "swag")
 
 
 def test_the_pure_function_gives_the_same_prediction_and_traces(name, fitted, split):
@@ -221,4 +221,5 @@ def test_draws_are_members(fitted):
 
 def test_one_method_of_each_class_of_posterior_is_traced(fitted):
     kinds = {"Population", "LaplacePosterior", "DropoutPosterior", "InfinitePosterior"}
-    assert type(fitted).__name__ in {*kinds, "GaussianPosterior"}, "add it to OF_POSTERIORS"
+    kinds |= {"GaussianPosterior", "ModulatedPosterior"}
+    assert type(fitted).__name__ in kinds, "add it to OF_POSTERIORS"

@@ -11,7 +11,6 @@ import pytest
 
 import credax as cx
 from credax import experiments
-from credax.experiments.figures import sheet
 from credax.experiments.forde_ablation import Decay
 from credax.experiments.pictures import generated_pictures
 from credax.experiments.published import Measure, Published
@@ -27,6 +26,8 @@ from credax.networks import MLP
 from credax.posterior import population
 from credax.report import Result
 from credax.report.colours import rising_colours, signed_colours
+from credax.report.figure import Panel, Sheet
+from credax.report.svg import Axis, Frame
 from credax.standardise import Standardise
 
 pytestmark = pytest.mark.slow
@@ -208,9 +209,12 @@ def test_paired_differences_are_seed_by_seed():
 
 
 def test_figures_are_well_formed(tmp_path):
-    figure = sheet("s", "c", [("one", []), ("two < three", [])], 2, series=("a", "b & c"))
+    frame = Frame(Axis(0, 1), Axis(0, 1), tick_counts=(1, 1))
+    panels = [Panel(title, frame, []) for title in ("one", "two < three")]
+    figure = Sheet("s", "c", panels, 2, series=("a", "b & c"))
     tree = ElementTree.parse(figure.write(tmp_path))
-    texts = [element.text for element in tree.iter("{http://www.w3.org/2000/svg}text")]
+    named = list(tree.iter("{http://www.w3.org/2000/svg}text"))
+    texts = [e.text for e in named if e.get("class") in (None, "title label")]
     assert texts == ["one", "two < three", "a", "b & c"]
     gradients = {"A": np.ones((6, 2, 12)), "B": np.ones((2, 2, 12))}
     figure = saliency_figure("saliency", np.zeros((2, 2, 2, 3)), gradients)

@@ -17,10 +17,10 @@ from credax.experiments import functional_collapse, mass_profiles, permutation_f
 from credax.experiments.bench import remembered
 from credax.experiments.densities import bars_panel, density, edges, histogram_panel, map_panel
 from credax.experiments.experiment import Data
-from credax.experiments.figures import sheet
 from credax.experiments.populations import Named, network_structure, spread
 from credax.experiments.toy_posterior import NORM, checks, output_weights
 from credax.posterior import population
+from credax.report.figure import Sheet
 
 pytestmark = pytest.mark.slow
 
@@ -179,11 +179,11 @@ def test_a_histogram_has_area_one_and_counts_what_is_outside():
 def test_panels_are_well_formed(tmp_path):
     bins = np.linspace(0, 1, 5)
     panels = [
-        ("a", histogram_panel({"x": np.ones(4), "y": np.zeros(4)}, bins, "x")),
-        ("b", map_panel(np.eye(4), (0, 1, "x"), (0, 1, "y"))),
-        ("c", bars_panel([1, 2, 3], 2.0, "i", 4.0)),
+        histogram_panel("a", {"x": np.ones(4), "y": np.zeros(4)}, bins, "x"),
+        map_panel("b", np.eye(4), (0, 1, "x"), (0, 1, "y")),
+        bars_panel("c", [1, 2, 3], 2.0, "i", 4.0),
     ]
-    ElementTree.parse(sheet("s", "c", panels, 3).write(tmp_path))
+    ElementTree.parse(Sheet("s", "c", panels, 3).write(tmp_path))
 
 
 def test_what_was_measured_is_remembered_with_its_settings(tmp_path):

@@ -55,7 +55,7 @@ def test_an_experiment_leaves_tables_figures_and_a_page(finished):
     rows = list(csv.DictReader((root / "results.csv").read_text().splitlines()))
     assert {row["method"] for row in rows} == labels
     assert all(math.isfinite(float(row["value"])) for row in rows)
-    figures = sorted(path.name for path in (root / "figures").iterdir())
+    figures = sorted(path.name for path in (root / "figures").glob("*.svg"))
     expected = {
         "forde-toy-1d": ["functions.svg"],
         "forde-toy-2d": ["entropy.svg"],
@@ -72,10 +72,15 @@ def test_the_same_command_reads_what_is_there(finished, capsys):
     members = sorted(root.glob("*/members.safetensors"))
     before = [path.stat().st_mtime_ns for path in members]
     old = json.loads((root / "results.json").read_text())
-    code, out, _ = run(capsys, *command(name, root), "--json")
+    code, out, _ = run(capsys, *command(name, root), "--json", "--figures", "pdf")
     assert code == 0
     assert json.loads(out) == old
     assert [path.stat().st_mtime_ns for path in members] == before
+    # Drawn of what is stored: the experiment's own figures, and those of any comparison.
+    drawn = {path.stem for path in (root / "figures").glob("*.pdf")}
+    assert {path.stem for path in (root / "figures").glob("*.svg")} <= drawn
+    assert "learning_curves" in drawn
+    assert ("reliability" in drawn) == (name != "forde-toy-1d")
 
 
 def test_another_scale_in_the_same_folder_is_refused(finished, capsys):

@@ -41,6 +41,12 @@ SAMPLERS = "methods/test_stochastic_samplers.py::test_"
 CYCLES = "methods/test_cyclical_sampler.py::test_"
 LAPLACE = "methods/test_laplace_exact.py::test_"
 BATCHES = "core/test_batch_statistics.py::test_"
+ENSEMBLES = "methods/ensembles"
+SHARED = f"{ENSEMBLES}/modulated_descent.py"
+MODULATED = "methods/test_modulated.py::test_"
+NODES = "methods/test_node_and_lp.py::test_"
+MASKS = "methods/test_masks_and_packed.py::test_"
+FLOWS = "methods/test_mnf.py::test_"
 
 WELFORD = "lambda s, d, p, m: s + jnp.where(due, d * (p - m), 0), m2, gap,"
 SQUARES = "lambda s, o, p, m: jnp.where(due, s + (n - 1) * o**2 + p**2 - n * m**2, s), m2, mean,"
@@ -225,6 +231,89 @@ DEFECTS = {
             ),
         ),
         LAPLACE + "conjugate_regression_is_exact",
+    ),
+    "batch-ensemble-drops-the-remainder": Defect(
+        (Edit(SHARED, "length = -(-size // members)", "length = size // members"),),
+        MODULATED + "every_row_of_a_batch_goes_to_one_member",
+    ),
+    "lp-bnn-copies-meet-one-member": Defect(
+        (
+            Edit(
+                SHARED,
+                "trained.own, trained.members, fixed, carried,",
+                "trained.own, jax.tree.map(lambda a: a[jnp.zeros(count, int)], trained.members), "
+                "fixed, carried,",
+            ),
+        ),
+        NODES + "copies_of_a_row_meet_different_members",
+    ),
+    "lp-bnn-divergence-without-the-noise-factor": Defect(
+        (
+            Edit(
+                f"{ENSEMBLES}/lp_bnn.py",
+                "latent_kl(mean, self.noise * std)",
+                "latent_kl(mean, std)",
+            ),
+        ),
+        NODES + "the_penalty_counts_the_noise_that_is_drawn",
+    ),
+    "masks-without-the-runs-key": Defect(
+        (
+            Edit(
+                f"{ENSEMBLES}/masksembles.py",
+                "jax.random.fold_in(key, group.id)",
+                "jax.random.key(group.id)",
+            ),
+        ),
+        MASKS + "masks_come_from_the_runs_key",
+    ),
+    "packed-widths-by-the-remainder": Defect(
+        (
+            Edit(
+                "networks/width.py",
+                "groups * math.ceil(w / groups - 1e-9)",
+                "int(w) + int(w) % groups * groups",
+            ),
+        ),
+        MASKS + "widths_that_do_not_divide_are_rounded_up_and_said",
+    ),
+    "mnf-divergence-without-constants": Defect(
+        (Edit("methods/variational/mnf.py", "jnp.sum(square - 1 - 2", "jnp.sum(square - 2"),),
+        FLOWS + "bounds_of_one_weight_are_in_order",
+    ),
+    "mnf-reads-kernels-without-tanh": Defect(
+        (
+            Edit(
+                "methods/variational/mnf.py",
+                "seen = jnp.tanh(reader @ mean + jnp.sqrt(variance + 1e-30) * noise).mean()",
+                "seen = (reader @ mean + jnp.sqrt(variance + 1e-30) * noise).mean()",
+            ),
+        ),
+        FLOWS + "a_dense_kernel_is_a_convolution_of_one_pixel",
+    ),
+    "rank1-divergence-summed-over-components": Defect(
+        (
+            Edit(
+                f"{ENSEMBLES}/rank_one_bnn.py",
+                'total = each.mean() if self.kl_reduction == "mean" else each.sum()',
+                "total = each.sum()",
+            ),
+        ),
+        "methods/test_rank_one.py::test_equal_components_have_the_divergence_of_one",
+    ),
+    "node-bnn-divergence-by-the-rows-at-hand": Defect(
+        (Edit(SHARED, "+ self.modulator.penalty(", "+ weights.sum() * self.modulator.penalty("),),
+        NODES + "the_divergence_is_over_all_rows_and_not_those_of_a_batch",
+    ),
+    "node-bnn-undefined-bound": Defect(
+        (
+            Edit(
+                f"{ENSEMBLES}/node_bnn.py",
+                "normal_entropy(std).mean() if conditional else bound",
+                "conditional_entropy if conditional else bound",
+            ),
+        ),
+        NODES + "every_pair_of_bounds_gives_its_number",
     ),
     "noise-without-a-floor": Defect(
         (Edit("likelihoods/learned.py", "VARIANCE_FLOOR = 1e-6", "VARIANCE_FLOOR = 0.0"),),

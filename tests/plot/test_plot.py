@@ -8,6 +8,7 @@ from sklearn.metrics import roc_curve
 
 import credax as cx
 from credax import metrics, plot
+from credax.plot import comparison
 from credax.posterior import population
 from credax.report import Comparison, Result
 
@@ -110,8 +111,27 @@ def test_curves_and_saliency(ax):
     gradients = np.zeros((2, 1, 4))
     gradients[1, 0] = [4, -2, 0, 0]
     plot.member_saliency(gradients, np.ones((1, 2, 2, 1)), ax=ax)
-    picture = ax.images[0].get_array()
-    np.testing.assert_allclose(picture[:2, 6:8], [[1, -0.5], [0, 0]])
+    maps, pictures = ax.images
+    np.testing.assert_allclose(maps.get_array()[:2, 3:5], [[1, -0.5], [0, 0]])
+    # Images of 2 pixels and a gap of 1: the maps begin at 3, the second under the third name.
+    assert (pictures.get_extent()[:2], maps.get_extent()[0]) == ([0, 2], 3)
+    assert [text.get_text() for text in ax.get_xticklabels()] == ["input", "0", "1"]
+    assert ax.get_xticks().tolist() == [1, 4, 7]
+
+
+@pytest.mark.parametrize("channels", [1, 2, 3])
+def test_the_images_beside_saliency_keep_their_colours(ax, channels):
+    """Three channels in colour, any other number as their mean in grey; 0 is black, 1 white."""
+    inputs = np.random.default_rng(0).uniform(size=(2, 3, 3, channels))
+    plot.member_saliency(np.ones((1, 2, 9 * channels)), inputs, ax=ax)
+    shown = np.asarray(ax.images[1].get_array())[:3, :, :3] / 255
+    wanted = inputs[0] if channels == 3 else inputs[0].mean(-1, keepdims=True) * np.ones(3)
+    np.testing.assert_allclose(shown, wanted, atol=1 / 255)
+    other = type(ax.figure)().add_subplot()
+    plot.member_saliency(np.ones((1, 2, 9 * channels)), inputs, show_inputs=False, ax=other)
+    assert len(other.images) == 1
+    with pytest.raises(cx.InputError, match="inputs has shape"):
+        plot.member_saliency(np.ones((1, 2, 9)), inputs[..., 0], ax=ax)
 
 
 def test_the_wrong_kind_of_prediction_is_refused(ax, classes, numbers):
@@ -133,3 +153,20 @@ def test_the_figures_of_a_comparison(tmp_path, classes):
         "learning_curves.svg",
     ]
     assert all(p.read_bytes().startswith(b"<?xml") for p in paths)
+    with pytest.raises(cx.InputError, match=r"unknown format of figures 'gif'"):
+        plot.save_figures(Comparison("t", "d", "classification", results), tmp_path, "gif")
+
+
+def test_every_method_of_a_comparison_can_be_told_apart(tmp_path, monkeypatch):
+    """Twelve methods have eight colours: the dash tells the others; their names cover no line."""
+    drawn = []
+    monkeypatch.setattr(comparison, "save", lambda figure, path: drawn.append(figure) or path)
+    lines = [{"epoch": 1.0, "loss": 1.0}, {"epoch": 2.0, "loss": 0.5}]
+    results = [Result(f"method {i}", 0, {}, history=lines) for i in range(12)]
+    plot.save_figures(Comparison("t", "d", "classification", results), tmp_path)
+    (ax,) = drawn[0].axes
+    # matplotlib has no public way back to the dashes that were set.
+    looks = {(line.get_color(), str(line._dash_pattern)) for line in ax.get_lines()}
+    assert len(looks) == 12
+    drawn[0].draw_without_rendering()
+    assert ax.get_legend().get_window_extent().x0 > ax.get_window_extent().x1

@@ -47,7 +47,7 @@ class SignalAt:
     ("number", "error"), [(signal.SIGINT, Interrupted), (signal.SIGTERM, Terminated)]
 )
 def test_a_signal_writes_a_checkpoint_and_the_run_ends_the_same(
-    blobs, tmp_path, capsys, number, error
+    blobs, tmp_path, capsys, caplog, number, error
 ):
     data, method, training = Split(*blobs), cx.DeepEnsemble(2), cx.Training(8, 20)
     before = signal.getsignal(number)
@@ -60,8 +60,11 @@ def test_a_signal_writes_a_checkpoint_and_the_run_ends_the_same(
     assert "goes on with Deep ensemble" in capsys.readouterr().err
     assert "epoch 3 of 8" in str(caught.value) or caught.value.code == 143
     assert RunFolder(tmp_path / "a").progress()["epoch"] == 3
-    for folder in ("a", "b"):
-        cx.fit(PROBLEM, method, data, training=training, folder=tmp_path / folder, progress=False)
+    with jax.log_compiles():
+        for folder in (tmp_path / "a", tmp_path / "b"):
+            cx.fit(PROBLEM, method, data, training=training, folder=folder, progress=False)
+    compiled = [line for line in caplog.messages if line.startswith("Compiling jit(")]
+    assert not any("advance" in line for line in compiled)  # the steps' program is there already
     a, b = (RunFolder(tmp_path / name).members.read_bytes() for name in "ab")
     assert a == b
 

@@ -42,6 +42,11 @@ def compare(config: Compare, flags: list[str]) -> None:
     from credax.cli.saved import Rows, saved_run
     from credax.report import print_rich, summarise, write_csv, write_html, write_json, write_latex
 
+    if config.figures is not None and not config.output.dry_run:
+        # Hours of training should not end with a missing package.
+        from credax.plot.axes import matplotlib
+
+        matplotlib()
     variants = read_variants(config.methods, config.grid, config.task, config.members, flags)
     job = Job.of(config.task)
     jobs = [job.with_task(variant.task) for variant in variants]

@@ -11,11 +11,14 @@ import jax.numpy as jnp
 
 from credax.cli.plan import activation_bytes
 from credax.experiments.bench import trials
-from credax.experiments.experiment import Arm, Experiment, Scale
+from credax.experiments.experiment import Arm, Data, Experiment, Scale
+from credax.experiments.storage import load_of
 from credax.network import count_params
 from credax.networks import using_implementation
+from credax.problem import Problem
 from credax.report.numbers import size
 from credax.training import Descent
+from credax.training.hooks import problem_of
 
 
 def plan(
@@ -50,7 +53,7 @@ def print_plan(content: dict[str, Any]) -> None:
     """The plan for people: what all fits share, then each arm, then the folders."""
     shared = {k: v for k, v in content.items() if k not in ("arms", "fits")}
     for name, value in _flatten(shared):
-        print(f"{name:<36}{value}")
+        print(f"{name:<40}{value}")
     for arm in content["arms"].values():
         print(f"\n{arm['label']}")
         for name, value in _flatten({k: v for k, v in arm.items() if k != "label"}):
@@ -73,17 +76,23 @@ def _arms(scale: Scale) -> dict[str, Any]:
     sizes: dict[str, _Sizes] = {}
     arms = {}
     for arm in scale.arms:
-        network = repr(scale.problem(arm).network)
+        problem = problem_of(arm.method, scale.problem(arm))
+        network = repr(problem.network)
         if network not in sizes:
-            sizes[network] = _sizes(arm, scale)
+            sizes[network] = _sizes(problem, scale)
         arms[arm.name] = _arm(arm, scale, network, sizes[network])
     return arms
 
 
-def _sizes(arm: Arm, scale: Scale) -> _Sizes:
-    problem, data, training = scale.problem(arm), scale.data, scale.training
+def _example(data: Data) -> Any:
+    """A row of raw inputs."""
     dtype = jnp.uint8 if len(data.input_shape) == 3 else jnp.float32
-    example = jax.ShapeDtypeStruct((1, *data.input_shape), dtype)
+    return jax.ShapeDtypeStruct((1, *data.input_shape), dtype)
+
+
+def _sizes(problem: Problem, scale: Scale) -> _Sizes:
+    """Of a network as it is trained, which some methods make narrower or wider."""
+    data, training, example = scale.data, scale.training, _example(scale.data)
     descent = Descent(problem, training, data.train_rows)
     key = jax.random.key(0)
     state = jax.eval_shape(lambda: descent.init(key, problem.init(key, example)))
@@ -94,24 +103,34 @@ def _sizes(arm: Arm, scale: Scale) -> _Sizes:
 
 def _arm(arm: Arm, scale: Scale, network: str, sizes: _Sizes) -> dict[str, Any]:
     """A method's settings, its parameters, and an estimate of its memory if all run at once."""
-    data, training, params = scale.data, scale.training, sizes.params
+    data, training = scale.data, scale.training_of(arm)
     members = getattr(arm.method, "members", 1)
+    given = scale.problem(arm)
+    one = count_params(jax.eval_shape(given.init, jax.random.key(0), _example(data)))
+    stored, passes = load_of(arm.method, given, _example(data))
     dimension = math.prod(data.input_shape)
     directional = hasattr(arm.method, "lengthscale")
     memory = {
-        "members and optimiser": members * sizes.state,
-        "gradients": members * 4 * params,
+        "members and optimiser": round(stored / sizes.params * sizes.state),
+        "gradients": 4 * stored,
         # Repelled input gradients take a second, tangent pass through the network.
-        "activations": members * sizes.activations * (2 if directional else 1),
+        "activations": passes * sizes.activations * (2 if directional else 1),
         "input gradients": 3 * members * training.batch_size * dimension * 4 if directional else 0,
         "metric": _metric_bytes(arm.method, dimension),
         "training rows": data.train_rows * dimension * (1 if len(data.input_shape) == 3 else 4),
     }
+    own = dataclasses.asdict(training)
     return {
         "label": arm.label,
         "network": network,
         "method": {"name": arm.method.name, **dataclasses.asdict(arm.method)},
-        "parameters": {"one network": params, "members": members, "all": members * params},
+        **({"training": {name: own[name] for name in arm.training}} if arm.training else {}),
+        "parameters": {
+            "one network": one,
+            "members": members,
+            "all": stored,
+            "all over one network": round(stored / one, 3),
+        },
         "memory (estimate)": {**memory, "total": sum(memory.values())},
     }
 

@@ -1,6 +1,7 @@
 """What a command would do: ``--dry-run``."""
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from credax.cli.job import Job
 from credax.problem import Problem
 from credax.training.describe import describe_method, describe_training
 from credax.training.engine import build_program
-from credax.training.hooks import check_validation, settings_of
+from credax.training.hooks import check_validation, problem_of, settings_of
 
 
 def plan(job: Job, config: Fit, folder: Path) -> dict[str, Any]:
@@ -22,16 +23,20 @@ def plan(job: Job, config: Fit, folder: Path) -> dict[str, Any]:
     problem = job.problem.with_units(train.inputs, train.targets)
     training = settings_of(config.method, job.training, len(train))
     check_validation(config.method, training, job.dataset.validation)
+    problem = problem_of(config.method, problem)
     dynamics = config.method.dynamics(problem, train, training)
     program = build_program(problem, dynamics, training, train, jax.random.key(config.seed))
     per_epoch = training.steps_per_epoch(len(train))
     example = jax.ShapeDtypeStruct((1, *train.x.shape[1:]), train.x.dtype)
     states = jax.eval_shape(lambda: program.first(example))
     members = len(jax.tree.leaves(jax.eval_shape(program.members, states))[0])
+    trained = jax.eval_shape(jax.vmap(dynamics.trained), states)
+    numbers = sum(math.prod(leaf.shape) for leaf in jax.tree.leaves(trained))
+    passes = members if dynamics.passes is None else dynamics.replicas.count * dynamics.passes
     memory = {
         "members and optimiser": _bytes(states),
-        "gradients": members * 4 * job.params,
-        "activations": members * activation_bytes(problem, training.batch_size, example),
+        "gradients": 4 * numbers,
+        "activations": passes * activation_bytes(problem, training.batch_size, example),
         "training rows": train.x.nbytes + train.y.nbytes,
     }
     return {
@@ -45,7 +50,12 @@ def plan(job: Job, config: Fit, folder: Path) -> dict[str, Any]:
             "test": len(job.dataset.test),
         },
         "steps": {"per epoch": per_epoch, "total": per_epoch * training.epochs},
-        "parameters": {"one network": job.params, "members": members, "all": members * job.params},
+        "parameters": {
+            "one network": job.params,
+            "members": members,
+            "all": numbers,
+            "all over one network": round(numbers / job.params, 3),
+        },
         "memory_bytes_estimate": {**memory, "total": sum(memory.values())},
     }
 

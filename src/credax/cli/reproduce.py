@@ -40,6 +40,9 @@ class Reproduce:
     """How members run: all at once, in groups, one by one, or distributed over devices."""
     members_at_once: int = 1
     """Group size of strategy=map."""
+    figures: Literal["pdf", "png", "svg"] | None = None
+    """Also write figures of this format to the folder figures, by matplotlib; svg in place of the
+    page's own drawings."""
     dry_run: bool = False
     """Print every fit with all its settings, parameters and memory; train nothing."""
     one_step: bool = False
@@ -95,7 +98,7 @@ def _with_sets(evaluation: Any, config: Reproduce) -> Any:
 
 
 def _usage() -> str:
-    lines = [f"  {name:<24}{experiments.describe(name)}" for name in experiments.names()]
+    lines = [f"  {name:<30}{experiments.describe(name)}" for name in experiments.names()]
     return "\n".join(
         [
             "usage: credax reproduce NAME [--scale test|cpu|paper] [options]",
@@ -114,6 +117,11 @@ def _reproduce(experiment: Any, config: Reproduce, scale: Any, seeds: int, root:
     from credax.experiments.page import figure_paths, write_outcome
     from credax.report import print_rich
 
+    if config.figures is not None:
+        # Hours of training should not end with a missing package.
+        from credax.plot.axes import matplotlib
+
+        matplotlib()
     quiet = config.quiet or config.json
     notes = Console(stderr=True, quiet=quiet)
     bench = Bench(
@@ -129,6 +137,7 @@ def _reproduce(experiment: Any, config: Reproduce, scale: Any, seeds: int, root:
     )
     outcome = experiment.run(bench)
     table = write_outcome(bench, outcome)
+    drawn = _draw(bench, outcome, config.figures)
     if config.json:
         print((root / "results.json").read_text())
         return
@@ -138,8 +147,23 @@ def _reproduce(experiment: Any, config: Reproduce, scale: Any, seeds: int, root:
         _print_published(published, outcome.results, console)
     for sentence in (*outcome.findings, f"Scale {config.scale}: {scale.note}."):
         console.print(sentence, highlight=False, markup=False)
-    for path in (root / "results.csv", *figure_paths(root, outcome), root / "report.html"):
+    figures = dict.fromkeys([*figure_paths(root, outcome), *drawn])
+    if config.figures is not None and not drawn:
+        console.print(f"{config.name} has no figures at this scale.", highlight=False)
+    for path in (root / "results.csv", *figures, root / "report.html"):
         console.print(str(path), highlight=False, soft_wrap=True, markup=False)
+
+
+def _draw(bench: Any, outcome: Any, kind: str | None) -> list[Path]:
+    """The experiment's own figures by matplotlib, then those of any comparison."""
+    if kind is None:
+        return []
+    from credax.experiments.page import comparison_of
+    from credax.plot import save_experiment_figures, save_figures
+
+    folder = bench.root / "figures"
+    own = save_experiment_figures(outcome.figures, folder, kind)
+    return [*own, *save_figures(comparison_of(bench, outcome), folder, kind)]
 
 
 def _print_published(published: Any, results: Any, console: Any) -> None:
@@ -185,13 +209,12 @@ def _one_step(experiment: Any, config: Reproduce, scale: Any, root: Path) -> Non
     from credax.experiments.step import first_step
 
     dataset = _rows_at_hand(scale.data, config)
-    training = scale.training
-    if config.strategy == "auto":
-        # Members one after another: the memory of one, and the same numbers.
-        training = training.replace(strategy="map", members_at_once=1)
+    # Members one after another: the memory of one, and the same numbers.
+    in_turn = {"strategy": "map", "members_at_once": 1} if config.strategy == "auto" else {}
     bench = Bench(experiment, config.scale, scale, dataset, root, 1)
     steps = []
     for arm in scale.arms:
+        training = scale.training_of(arm).replace(**in_turn)
         step = {"data": dataset.name, **first_step(bench, arm, training)}
         steps.append(step)
         if not config.json:

@@ -115,7 +115,9 @@ def _variant(
     record = methods.get(name)
     base = for_method(task.training, record, list(flags))
     fields = {f.name for f in dataclasses.fields(record)}
-    if members is not None and "members" in fields:
+    # A method whose number of members is fixed (MNF) has another type there.
+    counted = any(f.name == "members" and f.type is int for f in dataclasses.fields(record))
+    if members is not None and counted:
         options = {"members": members, **options} if "members" not in options else options
     own, training, rest = {}, {}, {}
     for option, value in options.items():

@@ -35,6 +35,18 @@ REGISTRY = {
     "permutation-frequency": ("permutation_frequency", "order of units: ensembles and HMC"),
     "marginals": ("marginals", "single weights before and after symmetries are removed"),
     "posterior-table": ("posterior_table", "one mode against many, and a deep ensemble (table 1)"),
+    "efficient-ensembles": (
+        "efficient_ensembles",
+        "eight ensembles for the price of one network, against what they cost (Fashion-MNIST)",
+    ),
+    "efficient-ensembles-cifar10": (
+        "efficient_ensembles_cifar10",
+        "the same on CIFAR-10: ResNet-20, and Wide ResNet 28-10 as published",
+    ),
+    "efficient-ensembles-cifar100": (
+        "efficient_ensembles_cifar100",
+        "the same on CIFAR-100: Wide ResNet 28-10 as published",
+    ),
     "hmc-exchangeability": ("hmc_exchangeability", "do chains of HMC visit every order of units"),
     "uci": ("uci", "regression on the UCI sets with their standard splits"),
     "equivariance-toy": ("equivariance_toy", "asymmetric members, a symmetric mean, at every step"),

@@ -81,7 +81,7 @@ class Bench:
             trial.arm.method,
             self.dataset.train,
             key=trial.seed,
-            training=self.scale.training,
+            training=self.scale.training_of(trial.arm),
             folder=trial.folder,
             config={
                 "experiment": self.experiment.name,
@@ -120,7 +120,7 @@ class Bench:
             cost={
                 "members": getattr(trial.arm.method, "members", 1),
                 "parameters": self.params(trial.arm),
-                "epochs": self.scale.training.epochs,
+                "epochs": self.scale.training_of(trial.arm).epochs,
                 "training_seconds": ending.get("seconds"),
                 "compile_seconds": ending.get("compile_seconds"),
                 "peak_memory_bytes": ending.get("peak_memory_bytes"),

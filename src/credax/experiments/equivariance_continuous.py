@@ -8,11 +8,12 @@ from credax import groups, infinite
 from credax.data import Dataset, Split, load
 from credax.experiments.bench import Bench
 from credax.experiments.experiment import Arm, Experiment, Outcome, Scale
-from credax.experiments.figures import Figure, sheet
 from credax.experiments.recording import MadeData, row
 from credax.infinite.net import Serial
 from credax.likelihood import Gaussian
 from credax.methods.ensembles.deep_ensemble import DeepEnsemble
+from credax.report.figure import Figure, Panel, Sheet
+from credax.report.layers import Line
 from credax.report.svg import Axis, Frame
 from credax.training import Training
 
@@ -118,16 +119,17 @@ def _figure(curves: dict) -> Figure:
     across = Axis(1, 70, "order n of the cyclic group", log=True)
     down = Axis.around(np.maximum(values, 1e-16), "standard deviation over all angles", log=True)
     frame = Frame(across, down, left=50, right=430, bottom=230)
-    layers = [frame.axes()]
-    for number, (orders, spreads) in enumerate(curves.values()):
-        layers.append(frame.line(orders, np.maximum(spreads, 1e-16), number))
+    layers = [
+        Line(orders, np.maximum(spreads, 1e-16), number)
+        for number, (orders, spreads) in enumerate(curves.values())
+    ]
     caption = (
         "Standard deviation of the infinite ensemble's mean over all angles after training on "
         "orbits of C_n: averaging leaves only angular modes that are multiples of n, so it falls "
         "as fast as the kernel is smooth."
     )
-    panels = [("What C_n leaves of SO(2)", layers)]
-    return sheet("angles", caption, panels, 1, (440, 280), series=list(curves))
+    panels = [Panel("What C_n leaves of SO(2)", frame, layers)]
+    return Sheet("angles", caption, panels, 1, (440, 280), series=list(curves))
 
 
 def _make() -> Dataset:

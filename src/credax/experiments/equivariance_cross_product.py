@@ -12,7 +12,6 @@ from credax.data import Dataset, Split
 from credax.experiments.bench import Bench
 from credax.experiments.equivariance_twins import Floor, twin_floor
 from credax.experiments.experiment import Arm, Experiment, Outcome, Scale
-from credax.experiments.figures import Figure, reference_line, sheet
 from credax.experiments.recording import MadeData, descent_scale, record_trial, row
 from credax.files import read_json, write_json
 from credax.infinite.net import Serial
@@ -21,6 +20,8 @@ from credax.metrics import equivariance
 from credax.network import Variables
 from credax.reading import check_record
 from credax.reading.records import LIST, map_of
+from credax.report.figure import Figure, Panel, Sheet
+from credax.report.layers import Line, Reference
 from credax.report.svg import Axis, Frame
 
 POINTS = 16
@@ -274,18 +275,16 @@ def _figure(curves: dict, lines: dict[str, float], rests: dict[str, float]) -> F
     panels = []
     for name, theory in theories.items():
         frame = Frame(across, down, left=48, right=292)
-        layers = [frame.axes(), reference_line(frame, sizes, theory)]
-        for number, label in enumerate(labels):
-            curve = curves[label, name]
-            layers.append(frame.line(curve.members, curve.mean, number))
-        panels.append((name, layers))
+        shown = [curves[label, name] for label in labels]
+        drawn = [Line(curve.members, curve.mean, number) for number, curve in enumerate(shown)]
+        panels.append(Panel(name, frame, [Reference(sizes, theory), *drawn]))
     caption = (
         "Squared equivariance error of the mean of so many networks over the mean squared target, "
         "on the group whose orbits were trained on and on random rotations. Dashed: exact values "
         "of infinitely wide networks for every size; on all of SO(3) it ends at what the infinite "
         "ensemble's mean misses."
     )
-    return sheet("error", caption, panels, 2, series=labels)
+    return Sheet("error", caption, panels, 2, series=labels)
 
 
 def _scale(settings: Settings, widths: dict[int, int], rate: float, seeds: int, note: str) -> Scale:

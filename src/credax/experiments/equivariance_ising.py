@@ -10,11 +10,12 @@ from credax.data import Dataset, Split
 from credax.data.ising import ising
 from credax.experiments.bench import Bench
 from credax.experiments.experiment import Arm, Experiment, Outcome, Scale
-from credax.experiments.figures import Figure, reference_line, sheet
 from credax.experiments.recording import MadeData, descent_scale, record_trial, row
 from credax.infinite.net import Serial
 from credax.methods.ensembles.deep_ensemble import DeepEnsemble
 from credax.metrics import equivariance
+from credax.report.figure import Figure, Panel, Sheet
+from credax.report.layers import Band, Layer, Line, Reference
 from credax.report.svg import Axis, Frame
 
 POINTS = 64
@@ -194,22 +195,22 @@ def _figure(curves: dict, names: tuple[str, ...]) -> Figure:
     panels = []
     for name in names:
         frame = Frame(across, down, left=44, right=292)
-        layers = [frame.axes()]
+        layers: list[Layer] = []
         for curve, theory in _widest(curves, name):
             if theory.low is not None:
-                layers.append(frame.band(curve.members, theory.low, theory.high, "s0"))
-            layers.append(reference_line(frame, curve.members, theory.line))
+                layers.append(Band(curve.members, theory.low, theory.high))
+            layers.append(Reference(curve.members, theory.line))
         for number, label in enumerate(labels):
             curve, _ = curves[label, name]
-            layers.append(frame.line(curve.members, np.sqrt(curve.mean), number))
-        panels.append((name, layers))
+            layers.append(Line(curve.members, np.sqrt(curve.mean), number))
+        panels.append(Panel(name, frame, layers))
     caption = (
         "Standard deviation over the orbit of the mean of so many networks, root mean square over "
         "64 inputs. Dashed, with a band that holds 90 % of ensembles: exact values of infinitely "
         "wide networks for every size, tr(PC)/(|G|M), and without augmentation the asymmetry that "
         "stays."
     )
-    return sheet("spread", caption, panels, 3, series=labels)
+    return Sheet("spread", caption, panels, 3, series=labels)
 
 
 def _widest(curves: dict, name: str) -> list:

@@ -9,7 +9,6 @@ from credax import groups
 from credax.data import Split
 from credax.experiments.bench import Bench
 from credax.experiments.experiment import Arm, Data, Outcome, Scale
-from credax.experiments.figures import Figure, sheet
 from credax.experiments.published import Published
 from credax.experiments.recording import row
 from credax.methods.ensembles.deep_ensemble import DeepEnsemble
@@ -26,6 +25,8 @@ from credax.networks import (
 )
 from credax.posterior import Population
 from credax.problem import Problem
+from credax.report.figure import Figure, Panel, Sheet
+from credax.report.layers import Line
 from credax.report.svg import Axis, Frame
 from credax.standardise import Standardise
 from credax.training import Training, fit
@@ -216,11 +217,11 @@ def _figure(results, settings: Settings) -> Figure:
     across = Axis(0, max(settings.orders) * 1.1, "order of the group")
     down = Axis.around(np.append(np.concatenate(curves), 1.0), "share of the orbit")
     frame = Frame(across, down, left=44, right=430, bottom=230)
-    lines = [frame.line(settings.orders, curve, n) for n, curve in enumerate(curves)]
-    layers = [frame.axes(), *lines]
+    lines = [Line(settings.orders, curve, n) for n, curve in enumerate(curves)]
     caption = (
         "Share of an orbit that gets the class of the untransformed image, out of distribution, "
         "mean over sets and seeds. Only quarter turns are exact; between them interpolation limits "
         "every method."
     )
-    return sheet("agreement", caption, [("Out of distribution", layers)], 1, (440, 280), labels)
+    panel = Panel("Out of distribution", frame, lines)
+    return Sheet("agreement", caption, [panel], 1, (440, 280), labels)

@@ -8,10 +8,11 @@ from credax import infinite
 from credax.data import Dataset, Split
 from credax.experiments.bench import Bench
 from credax.experiments.experiment import Arm, Experiment, Outcome, Scale
-from credax.experiments.figures import Figure, member_line, sheet
 from credax.experiments.recording import MadeData, descent_scale, record_trial, row
 from credax.infinite.net import Serial
 from credax.methods.ensembles.deep_ensemble import DeepEnsemble
+from credax.report.figure import Figure, Panel, Sheet
+from credax.report.layers import Band, Line, MemberLine, Points
 from credax.report.svg import Axis, Frame
 
 BASE = np.array([0.5, 1.2, 1.9])
@@ -111,16 +112,15 @@ def _figure(shown: dict, settings: Settings) -> Figure:
         high = 6.0 if step == 0 else 3.0
         frame = Frame(Axis(-4, 4, "x"), Axis(-high, high, "output"), left=30, right=292)
         layers = [
-            frame.axes(),
-            frame.band(GRID, mean - 2 * deviation, mean + 2 * deviation, "s0"),
-            [member_line(frame, GRID, member) for member in members[: settings.shown]],
-            frame.line(GRID, members.mean(0), 0, markers=False),
-            frame.line(GRID, truth(GRID), 1, markers=False),
-            frame.line(GRID, mean, 2, markers=False),
+            Band(GRID, mean - 2 * deviation, mean + 2 * deviation),
+            *(MemberLine(GRID, member) for member in members[: settings.shown]),
+            Line(GRID, members.mean(0), 0, markers=False),
+            Line(GRID, truth(GRID), 1, markers=False),
+            Line(GRID, mean, 2, markers=False),
         ]
         x = np.concatenate([BASE, -BASE]) if label == WITH else BASE
-        layers.append(frame.points(x, truth(x), "point", 2.4))
-        panels.append((f"{label}, step {step}", layers))
+        layers.append(Points(x, truth(x), 2.4))
+        panels.append(Panel(f"{label}, step {step}", frame, layers))
     names = (
         "mean of the networks",
         "ground truth",
@@ -131,7 +131,7 @@ def _figure(shown: dict, settings: Settings) -> Figure:
         "from the points, if they are trained on mirrored points too; the last line is the mean "
         "of infinitely many infinitely wide networks after as many steps, its band their deviation."
     )
-    return sheet("steps", caption, panels, len(settings.steps), series=names)
+    return Sheet("steps", caption, panels, len(settings.steps), series=names)
 
 
 def _scale(width: int, members: int, steps: tuple[int, ...], seeds: int, note: str) -> Scale:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from credax.errors import InputError
-from credax.experiments.figures import Figure
 from credax.experiments.pictures import generated_pictures
 from credax.experiments.published import Published
 from credax.likelihood import Categorical
@@ -15,6 +14,7 @@ from credax.network import Network
 from credax.prior import Prior
 from credax.problem import Problem
 from credax.report import Result
+from credax.report.figure import Figure
 from credax.training import Training
 
 if TYPE_CHECKING:
@@ -40,6 +40,8 @@ class Arm:
     """A prior made of the training rows, the network and the weight decay, where that is not it."""
     likelihood: Any = None
     """A likelihood of its own, where the scale's does not suit the method."""
+    training: Mapping[str, Any] = field(default_factory=dict)
+    """Changes of the scale's training for this arm, such as fewer epochs."""
 
 
 @dataclass(frozen=True)
@@ -113,6 +115,10 @@ class Scale:
     """What the experiment's own function needs, such as corruptions; plain data."""
     note: str = ""
     """What a reader must know to compare this scale with the published one."""
+
+    def training_of(self, arm: Arm) -> Training:
+        """The training of an arm: the scale's, with the arm's own changes."""
+        return self.training.replace(**arm.training)
 
     def problem(self, arm: Arm, train: "Split | None" = None) -> Problem:
         """Network, likelihood and prior of an arm; without rows the prior is the weight decay's."""

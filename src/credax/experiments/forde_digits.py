@@ -4,7 +4,6 @@ import numpy as np
 
 from credax.experiments.bench import Bench
 from credax.experiments.experiment import Arm, Data, Experiment, Outcome, Scale
-from credax.experiments.figures import Figure
 from credax.experiments.published import Measure, Published
 from credax.experiments.saliency import input_gradients, saliency_figure
 from credax.experiments.shift import Shift, corruption_outcome, study
@@ -16,6 +15,7 @@ from credax.methods.repulsive.function_wgd import FunctionWGD
 from credax.methods.repulsive.lit import LIT
 from credax.methods.repulsive.weight_wgd import WeightWGD
 from credax.networks import MLP
+from credax.report.figure import Figure
 from credax.training import Training
 
 TRAINING = Training(

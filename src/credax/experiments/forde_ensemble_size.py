@@ -5,7 +5,6 @@ from functools import partial
 
 from credax.experiments.bench import Bench
 from credax.experiments.experiment import Arm, Experiment, Outcome
-from credax.experiments.figures import Figure, sheet
 from credax.experiments.forde_cifar10 import PAPER
 from credax.experiments.forde_digits import CPU, SMALL, digits_scale
 from credax.experiments.forde_images import EPS, SOURCE, paper_network
@@ -14,6 +13,8 @@ from credax.experiments.shift import study
 from credax.methods.ensembles.deep_ensemble import DeepEnsemble
 from credax.methods.repulsive.forde import FoRDE
 from credax.report import Result
+from credax.report.figure import Figure, Panel, Sheet
+from credax.report.layers import Line
 from credax.report.svg import Axis, Frame
 
 KINDS = ("Deep ensemble", "FoRDE-PCA")
@@ -61,10 +62,10 @@ def size_figure(results: list[Result]) -> Figure:
         values = [value for _, line in lines for value in line]
         sizes = [size for line, _ in lines for size in line]
         frame = Frame(Axis.around(sizes, "members"), Axis.around(values))
-        layers = [frame.line(x, y, number) for number, (x, y) in enumerate(lines)]
-        panels.append((heading, [frame.axes(), layers]))
+        layers = [Line(x, y, number) for number, (x, y) in enumerate(lines)]
+        panels.append(Panel(heading, frame, layers))
     caption = "Scores against the number of members, mean over seeds."
-    return sheet("size", caption, panels, 3, series=KINDS)
+    return Sheet("size", caption, panels, 3, series=KINDS)
 
 
 def _line(results: list[Result], kind: str, name: str) -> tuple[list[int], list[float]]:

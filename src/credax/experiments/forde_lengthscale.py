@@ -5,7 +5,6 @@ from functools import partial
 
 from credax.experiments.bench import Bench
 from credax.experiments.experiment import Arm, Experiment, Outcome
-from credax.experiments.figures import Figure, sheet
 from credax.experiments.forde_cifar100 import PAPER
 from credax.experiments.forde_digits import CPU, SMALL, digits_scale, ensemble
 from credax.experiments.forde_images import EPS, MEMBERS, SOURCE
@@ -13,6 +12,8 @@ from credax.experiments.published import Measure, Published
 from credax.experiments.shift import Study, paired_findings, study
 from credax.methods.repulsive.forde import FoRDE
 from credax.report import Result
+from credax.report.figure import Figure, Panel, Sheet
+from credax.report.layers import Line
 from credax.report.svg import Axis, Frame
 
 SHARES = (0.0, 0.1, 0.2, 0.4, 0.8, 1.0)
@@ -87,10 +88,10 @@ def sweep_figure(results: list[Result]) -> Figure:
         lines = [_line(results, mixing, name) for mixing in ("inverse", "linear")]
         values = [value for _, line in lines for value in line]
         frame = Frame(Axis(0, 1, "share of PCA"), Axis.around(values))
-        layers = [frame.line(x, y, number) for number, (x, y) in enumerate(lines)]
-        panels.append((heading, [frame.axes(), layers]))
+        layers = [Line(x, y, number) for number, (x, y) in enumerate(lines)]
+        panels.append(Panel(heading, frame, layers))
     caption = "Scores against the share of PCA in the metric, mean over seeds."
-    return sheet("sweep", caption, panels, 3, series=("inverse mix", "linear mix"))
+    return Sheet("sweep", caption, panels, 3, series=("inverse mix", "linear mix"))
 
 
 def _line(results: list[Result], mixing: str, name: str) -> tuple[list[float], list[float]]:

@@ -7,7 +7,6 @@ import numpy as np
 from credax.data.toys import PLOT_RANGES, grid, regression_features
 from credax.experiments.bench import Bench
 from credax.experiments.experiment import Arm, Data, Experiment, Outcome, Scale
-from credax.experiments.figures import Figure, member_line, sheet
 from credax.experiments.uniform import UniformStart
 from credax.likelihood import Gaussian
 from credax.methods.ensembles.deep_ensemble import DeepEnsemble
@@ -17,6 +16,8 @@ from credax.methods.repulsive.weight_wgd import WeightWGD
 from credax.metrics import evaluate
 from credax.networks import MLP
 from credax.prediction import Prediction
+from credax.report.figure import Figure, Panel, Sheet
+from credax.report.layers import Band, Line, MemberLine, Points
 from credax.report.svg import Axis, Frame
 from credax.training import Training
 
@@ -92,18 +93,17 @@ def functions_figure(shown: dict[str, Prediction], x: np.ndarray, y: np.ndarray)
         members = np.asarray(prediction.means)[..., 0]  # pyright: ignore[reportAttributeAccessIssue]
         mean, spread = members.mean(0), members.std(0)
         layers = [
-            frame.axes(),
-            frame.band(line, mean - 2 * spread, mean + 2 * spread, "s0"),
-            [member_line(frame, line, member) for member in members],
-            frame.line(line, mean, 0, markers=False),
-            frame.points(x, y, "point", 1.4),
+            Band(line, mean - 2 * spread, mean + 2 * spread),
+            *(MemberLine(line, member) for member in members),
+            Line(line, mean, markers=False),
+            Points(x, y, 1.4),
         ]
-        panels.append((label, layers))
+        panels.append(Panel(label, frame, layers))
     caption = (
         "The members of each method, their mean and two standard deviations; "
         "dots are the training points."
     )
-    return sheet("functions", caption, panels, 3)
+    return Sheet("functions", caption, panels, 3)
 
 
 EXPERIMENT = Experiment(

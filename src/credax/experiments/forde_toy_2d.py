@@ -7,7 +7,6 @@ import numpy as np
 from credax.data.toys import PLOT_RANGES, grid
 from credax.experiments.bench import Bench
 from credax.experiments.experiment import Arm, Data, Experiment, Outcome, Scale
-from credax.experiments.figures import Figure, image, sheet
 from credax.experiments.saliency import input_gradients, mean_cosine, median_distance
 from credax.methods.ensembles.deep_ensemble import DeepEnsemble
 from credax.methods.repulsive.forde import FoRDE
@@ -15,8 +14,8 @@ from credax.methods.repulsive.function_wgd import FunctionWGD
 from credax.methods.repulsive.weight_wgd import WeightWGD
 from credax.metrics import evaluate
 from credax.networks import MLP
-from credax.report.colours import rising_colours
-from credax.report.markup import Markup, element
+from credax.report.figure import Figure, Panel, Sheet
+from credax.report.layers import HeatMap, Points
 from credax.report.svg import Axis, Frame
 from credax.training import Training
 
@@ -108,31 +107,16 @@ def entropy_figure(maps: dict[str, np.ndarray], x: np.ndarray) -> Figure:
     """Entropy of the mixture over the plane, one panel per method."""
     low, high = PLOT_RANGES[NAME]
     frame = Frame(Axis(low, high, "x₁"), Axis(low, high, "x₂"), left=30, right=196)
-    size = frame.right - frame.left, frame.bottom - frame.top
-    bar = rising_colours(np.linspace(MOST, 0, 64)[:, None], MOST)
+    points = Points(x[:, 0], x[:, 1], 0.9, light=True)
     panels = [
-        (
-            label,
-            [
-                frame.axes(),
-                image(rising_colours(entropy[::-1], MOST), frame.left, frame.top, *size),
-                frame.points(x[:, 0], x[:, 1], "light", 0.9),
-                image(bar, frame.right + 8, frame.top, 8, size[1]),
-                _number(f"{MOST:g}", frame.right + 20, frame.top + 10),
-                _number("0", frame.right + 20, frame.bottom),
-            ],
-        )
+        Panel(label, frame, [HeatMap(entropy, MOST, bar=True), points])
         for label, entropy in maps.items()
     ]
     caption = (
         "Entropy of the mixture in nats (the most there can be is ln 5 = 1.61); dots are the "
         "training points of five classes."
     )
-    return sheet("entropy", caption, panels, 3, (236, 234))
-
-
-def _number(text: str, x: float, y: float) -> Markup:
-    return element("text", text, x=f"{x:g}", y=f"{y:g}", class_="tick")
+    return Sheet("entropy", caption, panels, 3, (236, 234))
 
 
 EXPERIMENT = Experiment(

@@ -8,7 +8,6 @@ from credax.data import load
 from credax.experiments.bench import Bench, remembered
 from credax.experiments.densities import density, edges, histogram_panel, map_panel
 from credax.experiments.experiment import Arm, Data, Experiment, Outcome, Scale
-from credax.experiments.figures import Figure, sheet
 from credax.experiments.populations import (
     SOURCE,
     Named,
@@ -19,6 +18,7 @@ from credax.experiments.populations import (
 from credax.experiments.published import Measure, Published
 from credax.methods.ensembles.deep_ensemble import DeepEnsemble
 from credax.quality import PairMatrix, association, pairwise_mutual_information
+from credax.report.figure import Figure, Sheet
 from credax.training import Training
 from credax.zoo import Zoo
 
@@ -146,15 +146,15 @@ def pairs_figure(shown: dict[str, dict]) -> Figure:
         bins, ood = np.array(found["bins"]), np.array(found["ood_bins"])
         inside = {"test rows": np.array(found["density"])}
         outside = {"OOD rows": np.array(found["ood_density"])}
-        panels.append((f"{label}: test rows", histogram_panel(inside, bins, "MI, nats")))
-        panels.append((f"{label}: OOD rows", histogram_panel(outside, ood, "MI, nats")))
+        panels.append(histogram_panel(f"{label}: test rows", inside, bins, "MI, nats"))
+        panels.append(histogram_panel(f"{label}: OOD rows", outside, ood, "MI, nats"))
         axes = (bins[0], bins[-1], "MI on test rows"), (ood[0], ood[-1], "on OOD rows")
-        panels.append((f"{label}: both", map_panel(np.array(found["joint"]), *axes)))
+        panels.append(map_panel(f"{label}: both", np.array(found["joint"]), *axes))
     caption = (
         "Mutual information of every pair of networks, on test rows and on OOD ones, and both "
         "together (brighter is more pairs, by square root)."
     )
-    return sheet("pairs", caption, panels, 3)
+    return Sheet("pairs", caption, panels, 3)
 
 
 def _scale(members: int, rows: int, epochs: int, note: str) -> Scale:

@@ -7,11 +7,11 @@ import numpy as np
 from credax.experiments.bench import Bench
 from credax.experiments.densities import density, edges, histogram_panel, map_panel
 from credax.experiments.experiment import Arm, Data, Experiment, Outcome, Scale
-from credax.experiments.figures import Figure, sheet
 from credax.experiments.populations import Named, structure_of, zoo_of, zoo_result
 from credax.methods.ensembles.deep_ensemble import DeepEnsemble
 from credax.posterior import Population
 from credax.quality import row_test, unit_rows
+from credax.report.figure import Figure, Sheet
 from credax.structure import Structure, canonicalise
 from credax.training import Training
 
@@ -77,19 +77,18 @@ def marginals_figure(name: str, title: str, forms: dict[str, np.ndarray], tests:
         lines = {"unit 0": density(weights[:, 0], bins), "all": density(weights, bins)}
         value = tests[form].statistic
         label = f"{form}: row MMD² {value:.4f}"
-        first.append((label, histogram_panel(lines, bins, f"weight from input {place}")))
+        first.append(histogram_panel(label, lines, bins, f"weight from input {place}"))
         counts = np.histogram2d(weights[:, 0], weights[:, 1], [bins, bins])[0]
         ends = float(bins[0]), float(bins[-1])
-        second.append(
-            (f"{form}: two units", map_panel(counts, (*ends, "unit 0"), (*ends, "unit 1")))
-        )
+        axes = (*ends, "unit 0"), (*ends, "unit 1")
+        second.append(map_panel(f"{form}: two units", counts, *axes))
     caption = (
         f"{title}: density over networks of unit 0's weight from input {place} and of all units' "
         "weights from it (equal if units are exchangeable), and of the same weight of units 0 "
         "and 1 together. All panels have the same axes; the least and greatest 0.1 % are cut off."
     )
     series = ("unit 0", "all units")
-    return sheet(name, caption, first + second, 4, series=series)
+    return Sheet(name, caption, first + second, 4, series=series)
 
 
 def sentence(title: str, tests: Any) -> str:

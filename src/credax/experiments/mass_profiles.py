@@ -5,7 +5,6 @@ import numpy as np
 from credax.experiments.bench import Bench, Trial, remembered
 from credax.experiments.densities import density, edges, histogram_panel
 from credax.experiments.experiment import Arm, Data, Experiment, Outcome, Scale
-from credax.experiments.figures import Figure, sheet
 from credax.experiments.populations import (
     SOURCE,
     Named,
@@ -18,6 +17,8 @@ from credax.experiments.populations import (
 from credax.experiments.published import Measure, Published
 from credax.methods.ensembles.deep_ensemble import DeepEnsemble
 from credax.network import Variables
+from credax.report.figure import Figure, Panel, Sheet
+from credax.report.layers import Line
 from credax.report.svg import Axis, Frame
 from credax.structure import Structure, excess, imbalance, minimum_mass
 from credax.training import Training, fit
@@ -161,15 +162,15 @@ def profile_figure(profiles: dict[str, dict[str, np.ndarray]]) -> Figure:
     for label, values in profiles.items():
         bins = edges(values["mass"], values["least"])
         pair = {name: density(values[name], bins) for name in ("mass", "least")}
-        panels.append((label, histogram_panel(pair, bins, "squared weights")))
+        panels.append(histogram_panel(label, pair, bins, "squared weights"))
         bins = edges(100 * values["excess"])
         own = {"excess": density(100 * values["excess"], bins)}
-        panels.append((f"{label}: excess", histogram_panel(own, bins, "excess, %")))
+        panels.append(histogram_panel(f"{label}: excess", own, bins, "excess, %"))
     caption = (
         "Left, the mass of trained networks (solid) and the least mass of the same functions "
         "(second line); right, by how much the first exceeds the second."
     )
-    return sheet("mass-profiles", caption, panels, 2, series=("mass as trained", "least mass"))
+    return Sheet("mass-profiles", caption, panels, 2, series=("mass as trained", "least mass"))
 
 
 def balance_figure(traces: dict[str, dict[str, list[float]]]) -> Figure:
@@ -179,17 +180,17 @@ def balance_figure(traces: dict[str, dict[str, list[float]]]) -> Figure:
         top = 1.08 * max(values["measured"] + values["decay"])
         frame = Frame(Axis(0, values["step"][-1], "step"), Axis(0, top, "Σ|in − out| over start"))
         lines = [
-            frame.line(values["step"], values[name], number)
+            Line(values["step"], values[name], number)
             for number, name in enumerate(("measured", "decay"))
         ]
-        panels.append((label, [frame.axes(), *lines]))
+        panels.append(Panel(label, frame, lines))
     caption = (
         "Imbalance of incoming and outgoing mass along training (median over networks), and what "
         "weight decay alone would leave of it: above the second line, noise of the steps and the "
         "finite learning rate unbalance as fast as decay balances."
     )
     series = ("measured", "decay alone")
-    return sheet("balance", caption, panels, 2, series=series)
+    return Sheet("balance", caption, panels, 2, series=series)
 
 
 def _scale(members: int, rows: int, epochs: int, note: str, arms_of=arms) -> Scale:

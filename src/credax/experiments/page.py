@@ -4,13 +4,13 @@ from pathlib import Path
 
 from credax.experiments.bench import Bench
 from credax.experiments.experiment import Outcome
-from credax.experiments.figures import Figure
 from credax.experiments.published import Published
 from credax.files import write_atomic, write_json
 from credax.report import Comparison, Table, summarise, write_csv
 from credax.report import write_json as write_table
 from credax.report.classification import reliability_section
 from credax.report.curves import training_section
+from credax.report.figure import Figure
 from credax.report.markup import Markup, element
 from credax.report.page import config_section, cost_section, document, main_table
 from credax.report.parts import plain_table, section
@@ -83,13 +83,14 @@ def published_section(published: Published, outcome: Outcome) -> Markup:
 def figure_section(figure: Figure) -> Markup:
     """A drawing with its caption."""
     name = figure.name.replace("-", " ").capitalize()
+    drawing = figure.drawn()
     # At its own size, not stretched to the page: one panel would fill the screen.
-    width = f"max-width:min(62rem,{figure.width:g}px)"
+    width = f"max-width:min(62rem,{drawing.width:g}px)"
     return section(
         figure.name,
         name,
         figure.caption,
-        element("div", figure.drawing, class_="sheet", style=width),
+        element("div", drawing.markup, class_="sheet", style=width),
     )
 
 

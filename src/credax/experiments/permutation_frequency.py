@@ -7,13 +7,14 @@ import numpy as np
 from credax.experiments.bench import Bench, Trial, remembered
 from credax.experiments.densities import bars_panel
 from credax.experiments.experiment import Arm, Data, Experiment, Outcome, Scale
-from credax.experiments.figures import Figure, sheet
 from credax.experiments.populations import SOURCE, Named, zoo_of, zoo_result
 from credax.experiments.published import Measure, Published
 from credax.methods.ensembles.deep_ensemble import DeepEnsemble
 from credax.methods.sampling.hmc import HMC
 from credax.quality import KendallTracker, index_test, row_test, unit_rows
 from credax.report import Result
+from credax.report.figure import Figure, Panel, Sheet
+from credax.report.layers import Line
 from credax.report.svg import Axis, Frame
 from credax.training import Training, fit
 from credax.training.schedule import learning_rate_at
@@ -160,27 +161,23 @@ def counts_figure(counts: dict[str, tuple[np.ndarray, float]]) -> Figure:
     """Networks by the index of the unit with the largest weight."""
     top = 1.08 * max(float(number.max()) for number, _ in counts.values())
     panels = [
-        (label, bars_panel(number.tolist(), expected, "index of the unit", top))
+        bars_panel(label, number.tolist(), expected, "index of the unit", top)
         for label, (number, expected) in counts.items()
     ]
     caption = (
         "How many networks have the largest first-layer weight in each unit; the broken line is "
         "what exchangeable units would have."
     )
-    return sheet("counts", caption, panels, 2)
+    return Sheet("counts", caption, panels, 2)
 
 
 def orders_figure(along: dict[str, list[float]]) -> Figure:
     """Tau epoch by epoch beside the learning rate."""
     frame = Frame(Axis(0, along["epoch"][-1], "epoch"), Axis(0, 1.02, "tau, and relative rate"))
-    layers = [
-        frame.axes(),
-        frame.line(along["epoch"], along["tau"], 0),
-        frame.line(along["epoch"], along["rate"], 1),
-    ]
+    layers = [Line(along["epoch"], along["tau"], 0), Line(along["epoch"], along["rate"], 1)]
     caption = "Kendall's tau between the orders of units of successive epochs, and learning rate."
     series = ("tau", "learning rate over its highest")
-    return sheet("orders", caption, [("First layer", layers)], 1, series=series)
+    return Sheet("orders", caption, [Panel("First layer", frame, layers)], 1, series=series)
 
 
 def _scale(members: int, hmc: HMC, rows: int, epochs: int, note: str) -> Scale:

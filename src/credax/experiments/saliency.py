@@ -9,16 +9,11 @@ import numpy as np
 from jaxtyping import Float
 
 from credax.errors import InputError
-from credax.experiments.figures import Figure, image
 from credax.methods.repulsive.embeddings import chosen_output
 from credax.methods.repulsive.kernels import gradient_diversity
 from credax.posterior import Population
 from credax.problem import Batch
-from credax.report.colours import signed_colours
-from credax.report.markup import element
-from credax.report.png import to_pixels, value_range
-
-_CELL, _GAP, _HEAD = 52, 6, 36
+from credax.report.saliency_sheet import SaliencySheet
 
 
 def input_gradients(
@@ -83,37 +78,15 @@ def saliency_figure(
     inputs: np.ndarray,
     gradients: Mapping[str, Float[np.ndarray, "members rows inputs"]],
     members: int = 5,
-) -> Figure:
+) -> SaliencySheet:
     """A row for each input: the image, then some members' gradients of every method.
 
     Red raises the true class's logit, blue lowers it; every gradient is scaled by its own largest
     entry, for only directions are compared.
     """
-    low, high = value_range(inputs)
-    parts, left = [_heading("input", 0)], _CELL + 3 * _GAP
-    for row, picture in enumerate(inputs):
-        parts.append(_tile(to_pixels(picture, low, high), 0, row))
-    for label, values in gradients.items():
-        parts.append(_heading(label, left))
-        for member in range(min(members, len(values))):
-            for row, picture in enumerate(inputs):
-                map_ = values[member, row].reshape(picture.shape).sum(-1)
-                colours = signed_colours(map_, float(np.abs(map_).max()))
-                parts.append(_tile(colours, left + member * (_CELL + _GAP), row))
-        left += min(members, len(values)) * (_CELL + _GAP) + 2 * _GAP
-    width, height = left, _HEAD + len(inputs) * (_CELL + _GAP)
     caption = (
         "Input gradients of the true class's logit at a few test inputs, one column per member: "
         "red raises it, blue lowers it, each scaled by its own largest entry."
     )
-    box = f"0 0 {width} {height}"
-    drawing = element("svg", parts, viewBox=box, role="img", aria_label=caption)
-    return Figure(name, caption, drawing, width, height)
-
-
-def _heading(text: str, left: float):
-    return element("text", text, x=f"{left:g}", y="20", class_="title label")
-
-
-def _tile(pixels: np.ndarray, left: float, row: int):
-    return image(pixels, left, _HEAD + row * (_CELL + _GAP), _CELL, _CELL)
+    shown = {label: values[:members] for label, values in gradients.items()}
+    return SaliencySheet(name, caption, inputs, shown)

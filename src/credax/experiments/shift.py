@@ -11,13 +11,14 @@ from credax.data import Split
 from credax.data.corruptions import corrupted
 from credax.experiments.bench import Bench
 from credax.experiments.experiment import Outcome
-from credax.experiments.figures import Figure, sheet
 from credax.experiments.published import Published
 from credax.experiments.saliency import input_gradients, mean_cosine
 from credax.metrics import evaluate
 from credax.metrics.shift import Cell
 from credax.posterior import Posterior
 from credax.report import Result
+from credax.report.figure import Figure, Panel, Sheet
+from credax.report.layers import Line
 from credax.report.numbers import fixed
 from credax.report.svg import Axis, Frame
 
@@ -162,12 +163,12 @@ def severity_figure(study: Study, scores: Mapping[str, str]) -> Figure:
         values = [v for _, line in shown.values() for v in line]
         frame = Frame(Axis(0, 5, "severity (0 is clean)"), Axis.around(values))
         layers = [
-            frame.line(np.array(x, float), np.array(y), labels.index(label))
+            Line(np.array(x, float), np.array(y), labels.index(label))
             for label, (x, y) in shown.items()
         ]
-        panels.append((heading, [frame.axes(), layers]))
+        panels.append(Panel(heading, frame, layers))
     caption = "Pooled over the kinds of generated corruptions, mean over seeds."
-    return sheet("severity", caption, panels, 3, series=labels)
+    return Sheet("severity", caption, panels, 3, series=labels)
 
 
 def _mean_line(study: Study, label: str, name: str) -> tuple[list[int], list[float]]:

@@ -11,6 +11,7 @@ from credax.experiments.bench import Bench
 from credax.experiments.experiment import Arm
 from credax.training import Training
 from credax.training.engine import build_program
+from credax.training.hooks import problem_of
 from credax.training.program import Rows, advance, initialise
 from credax.training.supply import narrow
 
@@ -23,7 +24,7 @@ def first_step(bench: Bench, arm: Arm, training: Training) -> dict[str, Any]:
     """
     train = bench.dataset.train
     began = time.monotonic()
-    problem = bench.problem(arm)
+    problem = problem_of(arm.method, bench.problem(arm))
     dynamics = arm.method.dynamics(problem, train, training)
     jax.block_until_ready(jax.tree.leaves(dynamics))
     prepared = time.monotonic()

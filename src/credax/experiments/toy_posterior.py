@@ -5,11 +5,11 @@ import numpy as np
 from credax.experiments.bench import Bench
 from credax.experiments.densities import map_panel
 from credax.experiments.experiment import Arm, Data, Experiment, Outcome, Scale
-from credax.experiments.figures import Figure, sheet
 from credax.experiments.populations import Named, structure_of, zoo_of, zoo_result
 from credax.likelihood import Bernoulli
 from credax.methods.ensembles.deep_ensemble import DeepEnsemble
 from credax.posterior import Population
+from credax.report.figure import Figure, Sheet
 from credax.structure import Structure, canonicalise
 from credax.training import Training
 
@@ -108,13 +108,13 @@ def weights_figure(forms: dict[str, np.ndarray]) -> Figure:
     bins, ends = np.linspace(-reach, reach, BINS + 1), (-reach, reach)
     for name, weights in forms.items():
         counts = np.histogram2d(weights[:, 0], weights[:, 1], [bins, bins])[0]
-        panels.append((name, map_panel(counts, (*ends, "θ₁"), (*ends, "θ₂"))))
+        panels.append(map_panel(name, counts, (*ends, "θ₁"), (*ends, "θ₂")))
     caption = (
         "Both output weights of every network that fits: as trained; with incoming weights of norm "
         f"{NORM:g}; and sorted too. Brighter is more networks, by square root; {BINS} square bins "
         "per side (the published figure has hexagons)."
     )
-    return sheet("output-weights", caption, panels, 3, (236, 244))
+    return Sheet("output-weights", caption, panels, 3, (236, 244))
 
 
 EXPERIMENT = Experiment(

@@ -11,6 +11,41 @@ REGISTRY = {
         "DeepEnsemble",
         "independent networks, mixed (Lakshminarayanan et al. 2017)",
     ),
+    "batch-ensemble": (
+        "credax.methods.ensembles.batch_ensemble",
+        "BatchEnsemble",
+        "one network, rank-one factors per member (Wen et al. 2020)",
+    ),
+    "rank1-bnn": (
+        "credax.methods.ensembles.rank_one_bnn",
+        "Rank1BNN",
+        "distributions of rank-one factors (Dusenberry et al. 2020)",
+    ),
+    "node-bnn": (
+        "credax.methods.ensembles.node_bnn",
+        "NodeBNN",
+        "random latents that multiply units (Trinh et al. 2022)",
+    ),
+    "lp-bnn": (
+        "credax.methods.ensembles.lp_bnn",
+        "LPBNN",
+        "BatchEnsemble with encoded factors (Franchi et al. 2023)",
+    ),
+    "masksembles": (
+        "credax.methods.ensembles.masksembles",
+        "Masksembles",
+        "fixed masks on hidden units (Durasov et al. 2021)",
+    ),
+    "packed-ensemble": (
+        "credax.methods.ensembles.packed_ensemble",
+        "PackedEnsemble",
+        "narrow networks of one network's cost (Laurent et al. 2023)",
+    ),
+    "mimo": (
+        "credax.methods.ensembles.mimo",
+        "MIMO",
+        "several inputs and heads around one trunk (Havasi et al. 2021)",
+    ),
     "forde": (
         "credax.methods.repulsive.forde",
         "FoRDE",
@@ -105,6 +140,11 @@ REGISTRY = {
         "credax.methods.variational.full_covariance_vi",
         "FullCovarianceVI",
         "a Gaussian with any covariance, for small networks",
+    ),
+    "mnf": (
+        "credax.methods.variational.mnf",
+        "MNF",
+        "normalising flows on multiplied weights (Louizos and Welling 2017)",
     ),
     "hmc": (
         "credax.methods.sampling.hmc",

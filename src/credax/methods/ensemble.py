@@ -8,12 +8,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-import jax
 import numpy as np
 from jaxtyping import Array
 
 from credax.data.dataset import Split
 from credax.errors import InputError, unknown
+from credax.network import take_members
 from credax.posterior import Population, population
 from credax.problem import Problem
 from credax.training import Descent, Training
@@ -49,7 +49,7 @@ class Ensemble(abc.ABC):
     def posterior(self, problem, dynamics, states, variables, alive, data) -> Population:
         """The finite members, under their own numbers."""
         kept = np.flatnonzero(alive)
-        members = jax.tree.map(lambda leaf: leaf[kept], variables)
+        members = take_members(variables, kept)
         numbers = tuple(int(i + dynamics.replicas.offset) for i in kept)
         return population(problem, members, data.x, numbers)
 
@@ -75,6 +75,12 @@ def positive(record: Any, *names: str) -> None:
         value = getattr(record, name)
         if isinstance(value, int | float) and not (value > 0 and math.isfinite(value)):
             raise InputError(f"{name} is {value}; give a positive number")
+
+
+def check_annealing(record: Any) -> None:
+    """The share of the training over which the weight of a divergence rises to 1."""
+    if not 0 <= record.annealing <= 1:
+        raise InputError(f"annealing is {record.annealing}; give a share of the training in [0, 1]")
 
 
 def check_keep(keep: float | None) -> None:

@@ -19,7 +19,7 @@ from credax.batch_statistics import has_statistics
 from credax.data.dataset import Split
 from credax.errors import InputError
 from credax.keys import wrap
-from credax.network import Variables
+from credax.network import Variables, take_members
 from credax.posterior import Population
 from credax.problem import Problem
 from credax.training import Descent, Training
@@ -73,7 +73,7 @@ class Modes(abc.ABC):
     def posterior(self, problem, dynamics, states, variables, alive, data) -> Any:
         """What the method keeps of the modes that stayed finite."""
         kept = np.flatnonzero(alive)
-        states = jax.tree.map(lambda leaf: leaf[kept], states)
+        states = take_members(states, kept)
         modes = tuple(int(mode) for mode in kept)
         return self.result(problem, dynamics, Kept(modes, states), data)
 

@@ -1,5 +1,6 @@
 """Small convolutional networks."""
 
+import dataclasses
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
@@ -11,6 +12,7 @@ from credax.networks.convolution import Conv, Padding
 from credax.networks.layers import Activation, Dense, Flatten
 from credax.networks.pooling import AvgPool, GlobalAveragePool, MaxPool
 from credax.networks.sequential import Layered, Sequential
+from credax.networks.width import no_groups, scaled_widths
 
 _POOLS = {"max": MaxPool, "average": AvgPool}
 
@@ -25,7 +27,8 @@ class CNN(Layered):
 
     The default is the usual small network for 28x28 digits: 32 and 64 channels, 128 hidden units.
     Kernels start as a truncated normal of variance ``2 / fan_in`` (head ``1 / fan_in``, or zero
-    with ``zero_head``), biases at zero. ``implementation`` is handed to `Conv`.
+    with ``zero_head``), biases at zero. ``implementation`` is handed to `Conv`, and ``groups`` to
+    all convolutions but the first.
     """
 
     outputs: int
@@ -34,6 +37,7 @@ class CNN(Layered):
     activation: str = "relu"
     zero_head: bool = False
     implementation: str = "auto"
+    groups: int = 1
     kind: ClassVar[str] = "cnn"
 
     def __post_init__(self):
@@ -41,12 +45,23 @@ class CNN(Layered):
         object.__setattr__(self, "channels", channels)
         _ = self.layers  # a bad option is refused here, not at the first use
 
+    def with_width(self, factor: float, groups: int = 1) -> "CNN":
+        """Other numbers of channels and hidden units, rounded up."""
+        channels = scaled_widths(self.channels, factor, groups)
+        (dense,) = scaled_widths((self.dense,), factor)
+        return dataclasses.replace(self, channels=channels, dense=dense, groups=groups)
+
     @property
     def layers(self) -> Sequential:
         """The layers, the head last."""
         layers: list[Network] = []
-        for width in self.channels:
-            conv = Conv(width, initialiser="he", implementation=self.implementation)
+        for index, width in enumerate(self.channels):
+            conv = Conv(
+                width,
+                initialiser="he",
+                implementation=self.implementation,
+                groups=self.groups if index else 1,
+            )
             layers += [conv, MaxPool(2), Activation(self.activation)]
         layers += [Flatten(), Dense(self.dense, initialiser="he"), Activation(self.activation)]
         head = Dense(self.outputs, initialiser="zeros" if self.zero_head else "lecun")
@@ -60,7 +75,8 @@ class LeNet5(Layered):
 
     The classic has tanh and mean pooling; ``activation="relu", pool="max"`` is the modern form.
     The first convolution is padded, so 28x28 images give the original's 400 features. Kernels
-    start as a truncated normal of variance ``1 / fan_in``. Reference: LeCun et al. 1998.
+    start as a truncated normal of variance ``1 / fan_in``; ``widths`` are the channels and hidden
+    units. Reference: LeCun et al. 1998.
     """
 
     outputs: int
@@ -68,6 +84,7 @@ class LeNet5(Layered):
     pool: Literal["average", "max"] = "average"
     zero_head: bool = False
     implementation: str = "auto"
+    widths: tuple[int, int, int, int] = (6, 16, 120, 84)
     kind: ClassVar[str] = "lenet5"
 
     def __post_init__(self):
@@ -75,23 +92,29 @@ class LeNet5(Layered):
             raise unknown("pool", self.pool, _POOLS)
         _ = self.layers  # a bad option is refused here, not at the first use
 
+    def with_width(self, factor: float, groups: int = 1) -> "LeNet5":
+        """Other numbers of channels and hidden units, rounded up."""
+        no_groups(self, groups)
+        first, second, third, fourth = scaled_widths(self.widths, factor)
+        return dataclasses.replace(self, widths=(first, second, third, fourth))
+
     @property
     def layers(self) -> Sequential:
         """The layers, the head last."""
         activation, pool = Activation(self.activation), _POOLS[self.pool](2)
-        how = self.implementation
+        how, (first, second, third, fourth) = self.implementation, self.widths
         return Sequential(
             (
-                Conv(6, 5, implementation=how),
+                Conv(first, 5, implementation=how),
                 activation,
                 pool,
-                Conv(16, 5, padding="VALID", implementation=how),
+                Conv(second, 5, padding="VALID", implementation=how),
                 activation,
                 pool,
                 Flatten(),
-                Dense(120),
+                Dense(third),
                 activation,
-                Dense(84),
+                Dense(fourth),
                 activation,
                 Dense(self.outputs, initialiser="zeros" if self.zero_head else "lecun"),
             )

@@ -1,5 +1,6 @@
 """The multilayer perceptron."""
 
+import dataclasses
 import math
 from dataclasses import dataclass
 from typing import ClassVar, Literal
@@ -11,6 +12,7 @@ from credax.network import Network
 from credax.networks.layers import Activation, Dense, Flatten, Parameterisation
 from credax.networks.normalisation import BatchNorm, GroupNorm
 from credax.networks.sequential import Layered, Sequential
+from credax.networks.width import no_groups, scaled_widths
 
 _NORMS = {"batch": BatchNorm, "layer": lambda: GroupNorm(groups=1)}
 
@@ -49,6 +51,11 @@ class MLP(Layered):
         if self.norm is not None and self.norm not in _NORMS:
             raise unknown("norm", self.norm, _NORMS)
         _ = self.layers  # a bad option is refused here, not at the first use
+
+    def with_width(self, factor: float, groups: int = 1) -> "MLP":
+        """Hidden layers of other widths, rounded up."""
+        no_groups(self, groups)
+        return dataclasses.replace(self, hidden=scaled_widths(self.hidden, factor))
 
     @property
     def layers(self) -> Sequential:

@@ -8,6 +8,7 @@ norm (the one after each sum stays a relu) unless ``activation`` is another than
 follows every norm and every sum. ``padding="CENTRED"`` pads as other libraries do at stride 2.
 """
 
+import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
@@ -22,6 +23,7 @@ from credax.networks.layers import Activation, Dense, Dropout, Parameterless
 from credax.networks.normalisation import BatchNorm, FilterResponseNorm, GroupNorm
 from credax.networks.pooling import GlobalAveragePool
 from credax.networks.sequential import Layered, Residual, Sequential
+from credax.networks.width import scaled_widths
 
 NORMS: dict[str, Callable[[], Network]] = {
     "batch": BatchNorm,
@@ -56,6 +58,7 @@ class _Parts:
     implementation: str
     activation: str = "relu"
     padding: Padding = "SAME"
+    groups: int = 1
 
     def conv(self, features: int, window: int = 3, stride: int = 1) -> Conv:
         return Conv(
@@ -63,6 +66,7 @@ class _Parts:
             window,
             stride,
             self.padding,
+            self.groups,
             bias=False,
             initialiser="truncated",
             implementation=self.implementation,
@@ -115,7 +119,8 @@ class ResNet(Layered):
     "basic" (two 3x3), "bottleneck" (1x1, 3x3, 1x1 with a quarter of the channels inside) or
     "preactivated" (norm and activation before each convolution, a last pair before the head).
     ``padded_shortcuts`` replaces 1x1 projections by zero channels. ``dropout`` sits inside
-    pre-activated blocks. Use `ResNet18`, `ResNet20`, ... for the published ones.
+    pre-activated blocks, and ``groups`` are those of all convolutions but the first. Use
+    `ResNet18`, `ResNet20`, ... for the published ones.
 
     >>> network = ResNet(outputs=10, widths=(4, 8), blocks=(1, 1), stem=4)
     >>> variables = network.init(jax.random.key(0), jnp.ones((1, 8, 8, 3)))
@@ -137,6 +142,7 @@ class ResNet(Layered):
     implementation: str = "auto"
     activation: str = "relu"
     padding: Padding = "SAME"
+    groups: int = 1
     kind: ClassVar[str] = "resnet"
 
     def __post_init__(self):
@@ -156,12 +162,19 @@ class ResNet(Layered):
             )
         _ = self.layers  # a bad option is refused here, not at the first use
 
+    def with_width(self, factor: float, groups: int = 1) -> "ResNet":
+        """Other numbers of channels, rounded up."""
+        unit = groups * (4 if self.block == "bottleneck" else 1)
+        widths = scaled_widths((self.stem, *self.widths), factor, unit)
+        return dataclasses.replace(self, stem=widths[0], widths=widths[1:], groups=groups)
+
     @property
     def layers(self) -> Sequential:
         """The layers, the head last."""
-        parts = _Parts(self.norm, self.implementation, self.activation, self.padding)
+        parts = _Parts(self.norm, self.implementation, self.activation, self.padding, self.groups)
         preactivated, channels = self.block == "preactivated", self.stem
-        layers = [parts.conv(self.stem), *(() if preactivated else parts.activated())]
+        stem = dataclasses.replace(parts, groups=1).conv(self.stem)
+        layers = [stem, *(() if preactivated else parts.activated())]
         for stage, (width, count) in enumerate(zip(self.widths, self.blocks, strict=True)):
             for index in range(count):
                 stride = 2 if stage > 0 and index == 0 else 1

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from credax.plot.comparison import save_figures as save_figures
     from credax.plot.detection import ood_histogram as ood_histogram
     from credax.plot.detection import ood_roc as ood_roc
+    from credax.plot.experiment import experiment_figure as experiment_figure
+    from credax.plot.experiment import save_experiment_figures as save_experiment_figures
     from credax.plot.functions import predictive_band as predictive_band
     from credax.plot.functions import uncertainty_map as uncertainty_map
     from credax.plot.saliency import member_saliency as member_saliency

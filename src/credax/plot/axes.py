@@ -11,6 +11,7 @@ def matplotlib() -> Any:
     try:
         import matplotlib
         import matplotlib.figure
+        import matplotlib.lines
     except ImportError as error:
         raise MissingExtra("matplotlib", "plot", "credax.plot") from error
     return matplotlib

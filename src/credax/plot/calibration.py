@@ -8,6 +8,7 @@ import numpy as np
 from credax import metrics
 from credax.metrics.calibration import BINS
 from credax.plot.axes import axes, require_classes, require_numbers
+from credax.plot.primitives import reference
 
 LEVELS = tuple(np.linspace(0.05, 0.95, 19).tolist())
 
@@ -55,4 +56,4 @@ def interval_calibration(
 def _diagonal(ax: Any) -> None:
     # Once for several curves in one Axes.
     if not any(line.get_gid() == "diagonal" for line in ax.get_lines()):
-        ax.plot([0, 1], [0, 1], color="0.6", linestyle="--", linewidth=1, gid="diagonal")
+        reference(ax, [0, 1], [0, 1], name="diagonal")

@@ -1,18 +1,20 @@
 """The figures of a comparison, one file each."""
 
-import io
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from credax.files import write_atomic
 from credax.plot.axes import matplotlib
 from credax.plot.calibration import interval_calibration, reliability
 from credax.plot.detection import ood_roc
+from credax.plot.primitives import series_style
+from credax.plot.saving import check_format, save
 from credax.plot.selective import risk_coverage
 from credax.plot.training import learning_curves
+from credax.report.colours import SERIES
 
-FORMATS = ("pdf", "png", "svg")
+_INSIDE = 4
+"""With more names than this the legend stands beside the axes: inside it would cover the lines."""
 
 
 def save_figures(comparison: Any, folder: str | Path, kind: str = "pdf") -> list[Path]:
@@ -21,6 +23,7 @@ def save_figures(comparison: Any, folder: str | Path, kind: str = "pdf") -> list
     Curves of one method and seed each, the first seed with predictions; learning curves of all
     methods; for other data an ROC curve per data set.
     """
+    check_format(kind)
     shown = {m: own[0] for m in comparison.methods if (own := comparison.shown(m))}
     figures: dict[str, Callable[[Any], None]] = {}
     if shown:
@@ -60,10 +63,13 @@ def _save(draw: Callable[[Any], None], path: Path) -> Path:
     # Outside pyplot's state: no window opens, and none of the user's is drawn into.
     figure = Figure(figsize=(4.2, 3.6))
     ax = figure.add_subplot()
+    ax.set_prop_cycle(color=list(SERIES))
     draw(ax)
-    if ax.get_legend_handles_labels()[0]:
-        ax.legend(fontsize="small")
-    content = io.BytesIO()
-    figure.savefig(content, format=path.suffix[1:], bbox_inches="tight", dpi=150)
-    write_atomic(path, content.getvalue())
-    return path
+    named = [line for line in ax.get_lines() if not str(line.get_label()).startswith("_")]
+    for number, line in enumerate(named):
+        # Colours repeat after eight; with the dash every line can be told apart.
+        line.set_linestyle(series_style(number)["linestyle"])
+    if named:
+        beside = {"loc": "center left", "bbox_to_anchor": (1.02, 0.5), "handlelength": 3}
+        ax.legend(fontsize="small", **(beside if len(named) > _INSIDE else {}))
+    return save(figure, path)

@@ -6,6 +6,7 @@ import numpy as np
 
 from credax import metrics
 from credax.plot.axes import axes
+from credax.plot.primitives import reference
 
 
 def ood_histogram(
@@ -41,7 +42,7 @@ def ood_roc(
     found = np.searchsorted(np.sort(high), thresholds, side="left")
     refused = np.searchsorted(np.sort(low), thresholds, side="left")
     x, height = 1 - refused / len(low), 1 - found / len(high)
-    ax.plot([0, 1], [0, 1], color="0.6", linestyle="--", linewidth=1)
+    reference(ax, [0, 1], [0, 1], name="diagonal")
     ax.plot(x, height, label=f"{label + ', ' if label else ''}AUROC {area:.3f}")
     ax.set(xlabel="false positive rate", ylabel="true positive rate", xlim=(0, 1), ylim=(0, 1))
     ax.set_aspect("equal")

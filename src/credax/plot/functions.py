@@ -6,6 +6,8 @@ import numpy as np
 
 from credax.errors import InputError
 from credax.plot.axes import axes, require_numbers
+from credax.plot.primitives import band, heat_map, member_line
+from credax.plot.primitives import points as discs
 
 
 def predictive_band(
@@ -38,15 +40,15 @@ def predictive_band(
     low, high = (np.asarray(end)[order] for end in prediction.interval(level))
     (curve,) = ax.plot(line, mean[order], label=label)
     colour = curve.get_color()
-    ax.fill_between(line, low, high, color=colour, alpha=0.15, linewidth=0)
+    band(ax, line, low, high, colour)
     inner = 2 * np.sqrt(np.asarray(prediction.epistemic))[order]
-    ax.fill_between(line, mean[order] - inner, mean[order] + inner, color=colour, alpha=0.25, lw=0)
+    band(ax, line, mean[order] - inner, mean[order] + inner, colour, 0.25)
     if members and prediction.num_members > 1:
         for own in np.asarray(prediction.members):
-            ax.plot(line, own[order], color=colour, alpha=0.3, linewidth=0.7)
+            member_line(ax, line, own[order], colour)
     if y is not None:
         rows = y if isinstance(y, tuple) else (x, y)
-        ax.plot(*(np.ravel(part) for part in rows), ".", color="0.2", markersize=3)
+        discs(ax, *rows)
     ax.set(xlabel="input", ylabel="target")
     return ax
 
@@ -80,7 +82,7 @@ def uncertainty_map(
             f"value is {value!r}, which has shape {values.shape}; give one number per row, such as "
             "'epistemic'"
         )
-    drawn = ax.pcolormesh(*sides, values.reshape(points, points), shading="auto", cmap="viridis")
+    drawn = heat_map(ax, sides[0], sides[1], values.reshape(points, points))
     ax.figure.colorbar(drawn, ax=ax, label=value)
     colours = "white" if y is None else np.asarray(y)
     ax.scatter(*x.T, c=colours, s=8, cmap="coolwarm", edgecolors="black", linewidths=0.3)

@@ -5,6 +5,7 @@ from typing import Any
 
 from credax.errors import InputError
 from credax.plot.axes import axes
+from credax.plot.primitives import member_line
 from credax.training.run import RunFolder
 
 
@@ -28,6 +29,6 @@ def learning_curves(
     members = [line.get(f"member_{value}") for line in lines]
     if all(own is not None and len(own) > 1 for own in members):
         for own in zip(*members, strict=True):
-            ax.plot(epochs, own, color=curve.get_color(), alpha=0.25, linewidth=0.8)
+            member_line(ax, epochs, own, curve.get_color())
     ax.set(xlabel="epoch", ylabel=value.replace("_", " "))
     return ax

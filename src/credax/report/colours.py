@@ -2,6 +2,17 @@
 
 import numpy as np
 
+SERIES = (
+    "#0b5f95",
+    "#c4500a",
+    "#00795a",
+    "#a8467f",
+    "#8a6500",
+    "#3a7fc2",
+    "#55595e",
+    "#7a4fc0",
+)
+"""Colours of the lines of a figure on paper, in order; the page's style sheet has the same."""
 # Dark blue over green to yellow, evenly brighter; and blue over white to red for signed values.
 _RISING = np.array(
     [[68, 1, 84], [59, 82, 139], [33, 145, 140], [94, 201, 98], [253, 231, 37]], float

@@ -15,7 +15,7 @@ from credax.report.numbers import log_ticks, tick_labels, ticks
 
 COLOURS = 8
 DASHES = ("", "7 3", "2 3", "8 3 2 3")
-_MARKERS = ("circle", "square", "triangle", "diamond", "cross", "plus", "inverted", "bar")
+MARKERS = ("circle", "square", "triangle", "diamond", "cross", "plus", "inverted", "bar")
 _MARKED_ALL, _MARKED_SOME = 12, 8
 
 
@@ -111,12 +111,7 @@ class Frame:
         return element("g", path, self._marks(across, down, series) if markers else None)
 
     def _marks(self, across, down, series: int) -> Markup:
-        shown = np.flatnonzero(np.isfinite(across) & np.isfinite(down))
-        if shown.size > _MARKED_ALL:
-            # Series start at different points, so that lines that coincide still show who is there.
-            stride = shown.size / _MARKED_SOME
-            start = stride * ((series * 0.38) % 1)
-            shown = shown[(start + stride * np.arange(_MARKED_SOME)).astype(int)]
+        shown = marked(across, down, series)
         return marks(across[shown], down[shown], series)
 
     def points(self, x, y, class_: str, radius: float = 1.8) -> Markup:
@@ -209,9 +204,20 @@ def dash(series: int) -> str:
     return DASHES[(series + series // COLOURS) % len(DASHES)]
 
 
+def marked(x, y, series: int) -> np.ndarray:
+    """Which points of a line get a marker: all of a few finite ones, some of many."""
+    shown = np.flatnonzero(np.isfinite(x) & np.isfinite(y))
+    if shown.size <= _MARKED_ALL:
+        return shown
+    # Series start at different points, so that lines that coincide still show who is there.
+    stride = shown.size / _MARKED_SOME
+    start = stride * ((series * 0.38) % 1)
+    return shown[(start + stride * np.arange(_MARKED_SOME)).astype(int)]
+
+
 def marks(across: Iterable[float], down: Iterable[float], series: int) -> Markup:
     """The markers of a series at drawing coordinates."""
-    shape = _MARKERS[series % len(_MARKERS)]
+    shape = MARKERS[series % len(MARKERS)]
     outline = "".join(_marker(shape, a, b) for a, b in zip(across, down, strict=True))
     return element("path", class_=f"marker s{series % COLOURS}", d=outline)
 

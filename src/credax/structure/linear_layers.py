@@ -18,8 +18,8 @@ from jaxtyping import Array, Float, PyTree
 from credax.files import tree_names
 
 _INNER = ("jaxpr", "call_jaxpr", "fun_jaxpr")
-_CALLS = ("pjit", "jit", "closed_call", "core_call", "remat", "remat2", "checkpoint")
-_CALLS = (*_CALLS, "custom_jvp_call", "custom_vjp_call", "custom_vjp_call_jaxpr")
+CALLS = ("pjit", "jit", "closed_call", "core_call", "remat", "remat2", "checkpoint")
+CALLS = (*CALLS, "custom_jvp_call", "custom_vjp_call", "custom_vjp_call_jaxpr")
 _SHAPES = ("reshape", "transpose", "squeeze", "copy", "rev", "expand_dims")
 
 
@@ -79,7 +79,7 @@ class LinearLayers(NamedTuple):
         A perturbation is an array ``[positions, outputs]`` or a function of the layer's inputs that
         returns one.
         """
-        run = _Evaluation(dict(perturbations))
+        run = Evaluation(dict(perturbations))
         (outputs,) = run.start(self.function, params, row)
         rows = {path: (run.inputs[path], run.ones.get(path)) for path in self.layers}
         return outputs, rows
@@ -103,7 +103,7 @@ def linear_layers(
     >>> [(n.path, n.inputs, n.outputs, n.bias) for n in found.layers.values()]
     [('0_dense/kernel', 3, 4, '0_dense/bias'), ('1_dense/kernel', 4, 2, '1_dense/bias')]
     """
-    run = _Evaluation({})
+    run = Evaluation({})
     jax.eval_shape(lambda p, r: run.start(function, p, r), params, row)
     shapes = dict(zip(tree_names(params), jax.tree.leaves(params), strict=True))
     found = {}
@@ -118,7 +118,7 @@ def linear_layers(
     return LinearLayers(function, found)
 
 
-class _Evaluation:
+class Evaluation:
     """One evaluation of a traced computation, with marks on values that are parameters."""
 
     def __init__(self, perturbations: dict[str, Any]):
@@ -161,12 +161,12 @@ class _Evaluation:
 
     def equation(self, equation, values, marks) -> tuple[list, list]:
         """One operation, with the marks of its results."""
-        name, params = equation.primitive.name, equation.params
+        name = equation.primitive.name
         if not any(mark is not None for mark in marks):
             results = bind(equation, values)
             return results, [None] * len(results)
-        inner = next((params[n] for n in _INNER if n in params), None)
-        if name in _CALLS and inner is not None and _arguments(inner) == len(values):
+        inner = inside(equation)
+        if name in CALLS and inner is not None:
             return self.run(inner, values, marks)
         kernels = [i for i, mark in enumerate(marks) if isinstance(mark, ParameterView)]
         product = {"dot_general": _dot, "conv_general_dilated": _convolution}.get(name)
@@ -181,10 +181,10 @@ class _Evaluation:
             mark = self.scaled(name, values, marks)
             if mark is not None:
                 return results, [mark]
-        carried = _carried(equation, values[0], marks[0]) if len(marks) == 1 else None
-        if carried is None:
+        mark = carried(equation, values[0], marks[0]) if len(marks) == 1 else None
+        if mark is None:
             self.spend(marks)
-        return results, [carried] * len(results)
+        return results, [mark] * len(results)
 
     def spend(self, marks) -> None:
         """Count a use of each parameter."""
@@ -250,11 +250,18 @@ def bind(equation, values) -> list:
     return list(results) if equation.primitive.multiple_results else [results]
 
 
+def inside(equation) -> Any:
+    """The computation that an operation calls with its own arguments, or None."""
+    inner = next((equation.params[n] for n in _INNER if n in equation.params), None)
+    same = inner is not None and _arguments(inner) == len(equation.invars)
+    return inner if same else None
+
+
 def _arguments(inner) -> int:
     return len(getattr(inner, "jaxpr", inner).invars)
 
 
-def _carried(equation, value, mark) -> Any:
+def carried(equation, value, mark) -> Any:
     """The mark of a result that is the same numbers in other order or shape."""
     name, params = equation.primitive.name, equation.params
     if name == "convert_element_type":

@@ -1,4 +1,4 @@
-"""Kernels multiplied along their units: used by dropout and BatchEnsemble."""
+"""Kernels multiplied along their units: used by dropout; `factored` does it without copies."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -34,7 +34,7 @@ def unit_axes(structure: Structure, path: str, role: str) -> tuple[int, ...]:
             return tuple(i for i, axis in enumerate(axes) if axis.role == "output")
         raise InputError(
             f"{path} is a convolution of {groups} groups with several input channels each, whose "
-            "input units have no axis of their own; modulate its outputs instead"
+            "input units have no axis of their own; modulate its outputs instead, as node-bnn does"
         )
     if not found:
         raise InputError(f"{path} has no axis that the trace knows as its {role} units")

@@ -59,6 +59,15 @@ class Hooks(eqx.Module):
     def members(self, state: PyTree) -> Variables:
         """The networks of one replica now, on a leading axis (length one for one network)."""
 
+    def trained(self, state: PyTree) -> PyTree:
+        """The arrays of one replica that are trained or kept with them, for counting."""
+        return self.members(state).params
+
+    @property
+    def passes(self) -> int | None:
+        """How often a replica sends a row of a batch through a network; None: once per member."""
+        return None
+
 
 class Dynamics(Hooks):
     """The training of one replica, as pure functions; the loop maps them over replicas."""

@@ -5,6 +5,7 @@ from typing import Any, Protocol, runtime_checkable
 from credax.data.dataset import Split
 from credax.errors import InputError
 from credax.posterior import Posterior
+from credax.problem import Problem
 from credax.training.config import Training
 
 
@@ -17,6 +18,18 @@ class SetsTraining(Protocol):
 
     def settings(self, training: Training, num_data: int) -> Training:
         """The training as this method wants it."""
+        ...
+
+
+@runtime_checkable
+class ChangesProblem(Protocol):
+    """A method that trains another network than the one it is given, such as narrower ones.
+
+    Members are networks of that problem; a run's description and `load` know the given one.
+    """
+
+    def trained_problem(self, problem: Problem) -> Problem:
+        """The problem that is trained."""
         ...
 
 
@@ -47,6 +60,27 @@ class ReadsFiles(Protocol):
         ...
 
 
+@runtime_checkable
+class LoadsByFunctions(Protocol):
+    """A method that reads members back by functions of the user's own, which no folder can hold."""
+
+    def loads_by(self) -> tuple[str, ...]:
+        """Names of the settings without which members would be read back as other networks."""
+        ...
+
+
+def check_loads(method: Any, settings: dict[str, Any], folder: Any) -> None:
+    """Raise an error if ``settings``, as a folder holds them, lack a function that `load` needs."""
+    for name in method.loads_by() if isinstance(method, LoadsByFunctions) else ():
+        if settings.get(name) is not None:
+            record = type(method).__name__
+            raise InputError(
+                f"the run in {folder} was made with {name}=, a function of yours that its folder "
+                f"cannot hold; use {record}(..., {name}=...).load(folder / 'members.safetensors', "
+                "problem)"
+            )
+
+
 def files_of(method: Any) -> tuple[str, ...]:
     """The files that the method reads: none, for most."""
     return method.files() if isinstance(method, ReadsFiles) else ()
@@ -56,6 +90,12 @@ def settings_of(method: Any, training: Training, num_data: int) -> Training:
     """The training as the method wants it: as it is, for most; a default batch fits the rows."""
     training = training.for_rows(num_data)
     return method.settings(training, num_data) if isinstance(method, SetsTraining) else training
+
+
+def problem_of(method: Any, problem: Problem) -> Problem:
+    """The problem that the method trains: the given one, for most."""
+    changes = isinstance(method, ChangesProblem)
+    return method.trained_problem(problem) if changes else problem
 
 
 def wants_tuning(method: Any) -> bool:

@@ -22,7 +22,7 @@ from credax.training.config import Training
 from credax.training.describe import default_settings, describe_run, describe_run_before
 from credax.training.engine import build_program
 from credax.training.given import check_method, training_rows
-from credax.training.hooks import check_validation, settings_of, tuned_posterior
+from credax.training.hooks import check_validation, problem_of, settings_of, tuned_posterior
 from credax.training.interrupts import Signals
 from credax.training.members import Shard, on_host
 from credax.training.memory import program_bytes
@@ -97,7 +97,7 @@ def fit(
     own = as_key(key)
     training.steps_per_epoch(len(train))
     # Numbers of prior and noise are arguments of the compiled program, not constants in it.
-    traced = problem.traced()
+    traced = problem_of(method, problem).traced()
     dynamics = method.dynamics(traced, train, training)
     program = build_program(traced, dynamics, training, train, own, mesh)
     run = None
@@ -202,11 +202,7 @@ class _Loop:
             self.folder.rewind(-1)
             return carry
         tree, metadata = found
-        placed = jax.tree.map(
-            lambda old, new: jax.device_put(new, old.sharding),
-            carry._replace(order=()),
-            tree["carry"],
-        )
+        placed = jax.tree.map(_like, carry._replace(order=()), tree["carry"])
         self.step, self.seconds = metadata["step"], metadata["seconds"]
         self.compiling = metadata["compile_seconds"]
         self.diverged = {int(member): step for member, step in metadata["dead"].items()}
@@ -374,6 +370,14 @@ class _Loop:
         line = {"event": "finished", **numbers, "date": date, "excluded": excluded}
         self.folder.append(line)
         self.folder.clear_state()
+
+
+def _like(old: jax.Array, new: Any) -> jax.Array:
+    """An array read back, where the old one is.
+
+    Arrays bound to a device are another program's arguments: a resumed run would compile twice.
+    """
+    return jax.device_put(new, old.sharding) if old.committed else jnp.asarray(new)
 
 
 def _next_length(length: int, seconds: float) -> int:

@@ -26,7 +26,11 @@ def number(value: Any) -> float | None:
 
 def finite_members(variables: Any) -> np.ndarray:
     """Which members have finite numbers only."""
-    checks = [
-        jnp.isfinite(leaf).reshape(len(leaf), -1).all(1) for leaf in jax.tree.leaves(variables)
-    ]
-    return np.asarray(jnp.stack(checks).all(0))
+    arrays = [np.asarray(leaf) for leaf in jax.tree.leaves(variables)]
+    checks = [_finite(array).reshape(len(array), -1).all(1) for array in arrays]
+    return np.asarray(np.stack(checks).all(0))
+
+
+def _finite(array: np.ndarray) -> np.ndarray:
+    # NumPy alone does not know what is finite among the small types of accelerators.
+    return np.isfinite(array) if array.dtype.kind in "biufc" else np.asarray(jnp.isfinite(array))

@@ -8,15 +8,13 @@ import jax.numpy as jnp
 from jaxtyping import Array, Key, PyTree
 
 from credax.errors import InputError
+from credax.methods.traced import structure_with_kernels
 from credax.network import Variables
 from credax.problem import Batch, Problem
-from credax.remembered import Remembered
-from credax.structure import Structure, kernels, modulate, trace, unit_shape
+from credax.structure import Structure, kernels, modulate, unit_shape
 from credax.train_mode import using_train_mode
 from credax.training import Descent
 from credax.training.dynamics import DescentState, Dynamics, Info, Replicas
-
-_structures = Remembered()
 
 
 class Inserted(eqx.Module):
@@ -76,19 +74,7 @@ class Own(eqx.Module):
 
 def inserted_masks(problem: Problem, x: Any, rate: float) -> Inserted:
     """Masks for a problem's network and raw inputs shaped like ``x``; networks are traced once."""
-    struct = jax.eval_shape(problem.prepare_inputs, x)
-    variables = jax.eval_shape(problem.network.init, jax.random.key(0), struct)
-
-    def traced() -> Structure:
-        return trace(problem.network, variables, struct, on_unknown="pin", verify=False)
-
-    # Equal networks share one structure, so that their programs are compiled once.
-    structure = _structures((problem.network, struct.shape[1:], str(struct.dtype)), traced)
-    if not kernels(structure):
-        raise InputError(
-            "the network multiplies no parameter with its activations: there is nothing to drop; "
-            "use one with dense or convolution layers, or another method"
-        )
+    structure = structure_with_kernels(problem, x, "drop")
     return Inserted(structure, rate)
 
 

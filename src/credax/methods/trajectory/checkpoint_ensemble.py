@@ -10,6 +10,7 @@ from credax.data.dataset import Split
 from credax.errors import InputError
 from credax.methods.ensemble import choices
 from credax.methods.modes import Kept, Modes, collecting, members_of_modes
+from credax.network import take_members
 from credax.posterior import Population, population
 from credax.problem import Problem
 from credax.training import Descent, Training
@@ -62,7 +63,7 @@ class CheckpointEnsemble(Modes):
         if self.keep == "last":
             return Modes.posterior(self, problem, dynamics, states, variables, alive, data)
         kept = np.flatnonzero(alive)
-        members = jax.tree.map(lambda leaf: leaf[kept], variables)
+        members = take_members(variables, kept)
         return population(problem, members, data.x, tuple(int(i) for i in kept))
 
     def result(self, problem: Problem, dynamics, kept: Kept, data: Split) -> Population:

@@ -15,7 +15,7 @@ from credax.errors import InputError
 from credax.gaussian_posterior import GaussianPosterior, gaussian_posterior
 from credax.gaussians import FullGaussian, LowRankGaussian, WeightGaussian
 from credax.likelihood import require_posterior
-from credax.methods.ensemble import choices
+from credax.methods.ensemble import check_annealing, choices
 from credax.methods.laplace.layers import find_layers
 from credax.methods.modes import Kept, Modes, example_variables
 from credax.methods.variational.families import Family
@@ -232,8 +232,7 @@ class VariationalRecord(Modes):
                 raise InputError(f"{name} is {getattr(self, name)}; it is at least 1")
         if not self.temperature >= 0:
             raise InputError(f"temperature is {self.temperature}; a factor is not negative")
-        if not 0 <= self.annealing <= 1:
-            raise InputError(f"annealing is {self.annealing}; give a share in [0, 1]")
+        check_annealing(self)
         if not (self.initial_scale > 0 or (self.initial_scale == 0 and self.temperature == 0)):
             raise InputError(
                 f"initial_scale is {self.initial_scale}; give a positive number (0 only with "
