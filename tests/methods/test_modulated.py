@@ -81,6 +81,46 @@ def test_factors_on_activations_are_factors_on_kernels(float64, implementation):
     np.testing.assert_allclose(shared, explicit, rtol=1e-10, atol=1e-12)
 
 
+@pytest.mark.parametrize("implementation", ["mixed", "gemm"])
+def test_derivatives_are_those_of_kernels_written_out(float64, implementation):
+    """Both rules: the kernels of the convolutions are smaller than what they read, the dense
+    kernel is larger. First and second order, both modes, mapped over two members.
+    """
+    network = cx.networks.Sequential(
+        (
+            cx.networks.Conv(3, 2),
+            cx.networks.Activation("tanh"),
+            cx.networks.Conv(2, 2),
+            cx.networks.Flatten(),
+            cx.networks.Dense(4),
+        )
+    )
+    x = jax.random.normal(jax.random.key(1), (2, 5, 5, 8))
+    variables = network.init(jax.random.key(0), x)
+    structure = trace(network, variables, x, verify=False)
+    factors = random_factors(structure, rank=2)
+    two = jax.tree.map(lambda leaf: jnp.stack([leaf, leaf**2 - 1]), factors)
+
+    def loss(way, args):
+        def one(factors):
+            found = both_ways(network, variables._replace(params=args[0]), structure, factors, x)
+            return jnp.sin(found[way]).sum()
+
+        return jax.vmap(one)(args[1]).sum()
+
+    def orders(way):
+        of = lambda args: loss(way, args)  # noqa: E731
+        where = (variables.params, two)
+        direction = jax.tree.map(jnp.cos, where)
+        second = jax.grad(lambda a: jax.jvp(of, (a,), (direction,))[1])
+        return jax.jit(lambda a: (jax.grad(of)(a), second(a)))(where)
+
+    with using_implementation(implementation):
+        shared, explicit = orders(0), orders(1)
+    for ours, theirs in zip(jax.tree.leaves(shared), jax.tree.leaves(explicit), strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-9, atol=1e-9)
+
+
 def test_a_kernel_that_is_transformed_first_is_written_out(float64):
     """A depthwise convolution, and a kernel that is centred before its product."""
 

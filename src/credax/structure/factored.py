@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.custom_derivatives import SymbolicZero
 from jaxtyping import Array, Float, Int, PyTree
 
 from credax.files import tree_names
@@ -191,19 +192,78 @@ class _FactoredEvaluation(Evaluation):
             if units is None:
                 return None
             vectors.append(given[path].reshape(len(given[path]), -1)[:, units])
-        other = values[1 - which]
-        inputs = vectors[0] if vectors[0] is None else _spread(vectors[0], theirs, other)
-        rank = next(len(vector) for vector in vectors if vector is not None)
+        product = _ScaledProduct(equation, which, contracted, theirs, free, results)
+        given = values[1 - which], values[which], vectors[0], vectors[1]
+        small = values[which].size <= values[1 - which].size
+        return product.by_kernel_gradient(*given) if small else product(*given)
+
+
+class _ScaledProduct(NamedTuple):
+    """``Σ_k s_k * product(x * r_k, W)`` for one product of the traced computation."""
+
+    equation: Any
+    which: int
+    contracted: tuple[int, ...]
+    theirs: tuple[int, ...]
+    free: tuple[int, ...]
+    results: tuple[int, ...]
+
+    def bound(self, x, kernel):
+        """The product itself."""
+        (result,) = bind(self.equation, [kernel, x] if self.which == 0 else [x, kernel])
+        return result
+
+    def __call__(self, x, kernel, inputs, outputs):
+        """Factors on the activations, so that gradients by factors are sums over activations."""
         total = None
-        for k in range(rank):
-            here = list(values)
-            if inputs is not None:
-                here[1 - which] = other * inputs[k]
-            (result,) = bind(equation, here)
-            if vectors[1] is not None:
-                result = result * _spread(vectors[1], results, result)[k]
+        for r, s in self._each(inputs, outputs):
+            result = self.bound(self._times(x, r, self.theirs), kernel)
+            result = self._times(result, s, self.results)
             total = result if total is None else total + result
         return total
+
+    def by_kernel_gradient(self, x, kernel, inputs, outputs):
+        """The same, whose gradients by factors are taken from each member's gradient by ``W``.
+
+        A kernel smaller than its activations makes that the shorter sum: ``∂s = Σ W r ∂(W r sᵀ)``
+        reads the kernel's gradient and not all activations once more.
+        """
+        differentiated = jax.custom_jvp(self.__call__)
+        differentiated.defjvp(self._jvp, symbolic_zeros=True)
+        return differentiated(x, kernel, inputs, outputs)
+
+    def _jvp(self, primals, tangents):
+        (x, kernel, inputs, outputs), (dx, *others) = primals, tangents
+        found, terms = self(*primals), []
+        if not isinstance(dx, SymbolicZero):
+            for r, s in self._each(inputs, outputs):
+                here, there = (self._times(v, r, self.theirs) for v in (x, dx))
+                along = jax.jvp(lambda v: self.bound(v, kernel), (here,), (there,))[1]
+                terms.append(self._times(along, s, self.results))
+        others = [_tangent(p, t) for p, t in zip(primals[1:], others, strict=True)]
+        change = jax.jvp(self._whole, tuple(primals[1:]), tuple(others))[1]
+        terms.append(jax.jvp(lambda k: self.bound(x, k), (kernel,), (change,))[1])
+        return found, sum(terms)
+
+    def _whole(self, kernel, inputs, outputs):
+        """``W * Σ_k r_k s_kᵀ``, as the product reads it."""
+        total = 0.0
+        for r, s in self._each(inputs, outputs):
+            total += self._times(self._times(kernel, r, self.contracted), s, self.free)
+        return total
+
+    def _each(self, inputs, outputs):
+        rank = len(inputs if inputs is not None else outputs)
+        return [tuple(v if v is None else v[k] for v in (inputs, outputs)) for k in range(rank)]
+
+    def _times(self, array, vector, axes):
+        return array if vector is None else array * _spread(vector[None], axes, array)[0]
+
+
+def _tangent(primals, tangents):
+    return jax.tree.map(
+        lambda p, t: jnp.zeros_like(p) if isinstance(t, SymbolicZero) else t, primals, tangents
+    )
 
 
 def _spread(vectors, axes: tuple[int, ...], like):
