@@ -1,6 +1,7 @@
 """The README's code and commands, run as they stand."""
 
 import shlex
+from itertools import pairwise
 
 import numpy as np
 import pandas
@@ -45,11 +46,10 @@ def commands():
 
 
 def here(arguments):
-    """Whether a command's data set is on this machine: large ones may not be."""
-    named = arguments[arguments.index("--data") + 1] if "--data" in arguments else "digits"
-    if named.endswith(".csv"):
-        return True
-    return cx.data.describe(named).available()
+    """Whether a command's data sets are on this machine: large ones may not be."""
+    named = [b for a, b in pairwise(arguments) if a in ("--data", "--ood", "--shift")]
+    known = [name for value in named for name in value.split(",") if name in cx.data.names()]
+    return all(cx.data.describe(name).available() for name in known)
 
 
 @pytest.mark.slow

@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -23,6 +24,7 @@ from credax.methods.ensembles.modulator import (
     member_variables,
 )
 from credax.network import Variables
+from credax.networks.convolution import unmapped_kernels
 from credax.posterior import (
     Population,
     check_rows,
@@ -184,14 +186,17 @@ def _mixture(problem: Problem, modulator: Modulator, shared: Shared, seeds, x) -
         here = Member(weights | own, Parts(common, member, fixed), carried)
         return member_outputs(problem, modulator, here, _key(modulator, seed), prepared)[0]
 
-    outputs = []
-    # Written out, for weights that are mapped over would make every product a batched one.
-    for mode in range(len(seeds)):
+    def all_members(mode):
         weights, own, (common, members, fixed), carried = _part(shared, mode)
         inner = jax.vmap(draw, in_axes=(None,) * 6 + (0,))
         state = None if modulator.shared_state else 0
         each = jax.vmap(inner, in_axes=(None, 0, None, 0, 0, state, 0))
-        outputs.append(each(weights, own, common, members, fixed, carried, seeds[mode]))
+        return each(weights, own, common, members, fixed, carried, seeds[mode])
+
+    # Kernels that are drawn anew for every member are mapped over.
+    with nullcontext() if modulator.covered else unmapped_kernels():
+        # Written out, for weights that are mapped over would make every product a batched one.
+        outputs = [all_members(mode) for mode in range(len(seeds))]
     stacked = jnp.stack(outputs)
     return problem.predict(stacked.reshape(-1, *stacked.shape[3:]))
 
