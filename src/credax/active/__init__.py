@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from credax.active.fine_tuning import Continue as Continue
     from credax.active.history import History as History
     from credax.active.loop import run as run
+    from credax.active.oracle import DatasetLabels as DatasetLabels
     from credax.active.scored import BALD as BALD
     from credax.active.scored import EPIG as EPIG
     from credax.active.scored import Entropy as Entropy

@@ -49,14 +49,18 @@ class LoopFolder:
     def __exit__(self, *_: Any) -> None:
         self._lock.close()
 
-    def agree(self, description: dict[str, Any]) -> None:
-        """Keep the description of a new loop; refuse to go on with another one's."""
+    def agree(self, description: dict[str, Any], free: tuple[str, ...] = ()) -> None:
+        """Keep the description of a new loop; refuse to go on with another one's.
+
+        Entries that are ``free`` are kept and not compared.
+        """
         path, own = self.path / FILE, json.loads(json.dumps(description))
         if not path.exists():
             self.refuse_others()
             write_json(path, own)
             return
-        stored = read_json(path)
+        stored = {n: v for n, v in read_json(path).items() if n not in free}
+        own = {n: v for n, v in own.items() if n not in free}
         if stored != own:
             raise InputError(
                 f"{self.path} holds a loop with other settings ({first_difference(stored, own)}); "
