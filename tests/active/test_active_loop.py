@@ -175,7 +175,10 @@ def test_the_initial_labels_are_balanced_where_the_oracle_knows_the_classes():
 def test_rows_that_measure_are_never_scored_or_bought():
     """Test and validation rows are marked by their values; fails if the pool holds any."""
     data, seen = case.dataset(), []
-    marked = Split(data.test.x + 100, data.test.y), Split(data.validation.x + 100, data.train.y[:12])
+    marked = (
+        Split(data.test.x + 100, data.test.y),
+        Split(data.validation.x + 100, data.train.y[:12]),
+    )
     data = Dataset("clouds", data.train, *marked, class_names=data.class_names)
 
     class Watching(cx.active.Random):

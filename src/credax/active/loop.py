@@ -194,9 +194,7 @@ class _Loop:
             place.save(state, seconds)
         return state
 
-    def _train(
-        self, state: State, number: int, before: Any, place: LoopFolder | None
-    ) -> Trained:
+    def _train(self, state: State, number: int, before: Any, place: LoopFolder | None) -> Trained:
         keys = Keys.of(self.key, number)
         folder = None if place is None else place.round(number)
         trainer = self._trainer(self.method)

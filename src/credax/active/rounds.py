@@ -170,4 +170,3 @@ def scored_rows(state: State, most: int | None, count: int, keys: Keys) -> np.nd
             "bought"
         )
     return np.sort(numpy_generator(keys.subset).permutation(free)[:most])
-

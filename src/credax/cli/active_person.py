@@ -57,7 +57,9 @@ def start(config: Start) -> None:
         print(printable(f"credax: warning: {note}"))
     out = Path(config.out or Path(DEFAULT_ROOT) / f"active_{source.resolve().name}")
     with LoopFolder(out) as folder:
-        content = described(settings, task_to_json(task), rows, test, __version__, " ".join(COMMAND))
+        content = described(
+            settings, task_to_json(task), rows, test, __version__, " ".join(COMMAND)
+        )
         folder.agree(content, free=("credax", "command"))
         keep_pool(out, rows, source.resolve(), test)
         if folder.load() is None:
