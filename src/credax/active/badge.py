@@ -23,9 +23,9 @@ class BADGE(Acquisition):
     mixture's, and the embeddings stand side by side over ``√networks``. The first row is the one of
     largest norm; the others are drawn with probabilities in proportion to the squared distance to
     the nearest chosen one. A score is that distance (the first one's norm). Embeddings are never
-    formed: a product of two is ``(a·a')(h·h')``; costs ``count * candidates * networks * (features +
-    classes)`` operations. Reference: Ash et al., Deep batch active learning by diverse, uncertain
-    gradient lower bounds, ICLR 2020.
+    formed: a product of two is ``(a·a')(h·h')``; costs ``count * candidates * networks`` times
+    ``features + classes`` operations. Reference: Ash et al., Deep batch active learning by diverse,
+    uncertain gradient lower bounds, ICLR 2020.
     """
 
     name: ClassVar[str] = "badge"

@@ -62,7 +62,7 @@ class BatchBALD(Acquisition):
 class Pool(NamedTuple):
     """What the members predict for all candidates, on the host."""
 
-    probs: Float[np.ndarray, "candidates classes+1 members"]
+    probs: Float[np.ndarray, "candidates entries members"]
     """Probabilities, and below the classes the members' entropies."""
     bald: Float[np.ndarray, " candidates"]
 

@@ -24,8 +24,6 @@ TILE = 1000
 """Configurations of one matrix product."""
 SMALL = 128
 """Fewer configurations than this are one tile of this size."""
-NEGLIGIBLE = 1e-7
-"""Nats that all configurations together may lose by which some are left out."""
 
 
 class Joint(NamedTuple):
@@ -95,11 +93,14 @@ class Tiles(NamedTuple):
 
 
 def tiles(joint: Joint, dtype) -> Tiles:
-    """The posteriors of configurations that leave a doubt, filled up by some of no mass."""
+    """The posteriors of configurations that leave a doubt, filled up by some of no mass.
+
+    All that are left out hold together less information than rounding.
+    """
     weights, mass = joint.posterior()
     doubt = mass * -_entropy_terms(weights).sum(axis=1)
     order = np.argsort(doubt)
-    kept = np.sort(order[np.cumsum(doubt[order]) > NEGLIGIBLE])
+    kept = np.sort(order[np.cumsum(doubt[order]) > np.finfo(dtype).eps])
     kept = kept if len(kept) else np.array([0])
     count, members = len(kept), weights.shape[1]
     size = TILE if count > SMALL else SMALL
@@ -116,7 +117,7 @@ def tiles(joint: Joint, dtype) -> Tiles:
 @jax.jit
 def with_entropies(
     members: Float[Array, "members rows classes"],
-) -> Float[Array, "rows classes+1 members"]:
+) -> Float[Array, "rows entries members"]:
     """Probabilities, members last, and below the classes the members' entropies."""
     own = -jnp.sum(xlogy(members, members), axis=-1, keepdims=True)
     return jnp.transpose(jnp.concatenate([members, own], axis=-1), (1, 2, 0))
@@ -124,7 +125,7 @@ def with_entropies(
 
 @jax.jit
 def _information(
-    rows: Float[Array, "rows classes+1 members"],
+    rows: Float[Array, "rows entries members"],
     weights: Float[Array, "members configurations"],
     mass: Float[Array, " configurations"],
 ) -> tuple[Float[Array, " rows"], Float[Array, " rows"]]:
@@ -138,7 +139,7 @@ def _information(
 
 
 def information(
-    pool: Float[np.ndarray, "candidates classes+1 members"],
+    pool: Float[np.ndarray, "candidates entries members"],
     rows: Int[np.ndarray, " chosen"],
     given: Tiles,
     block: int,
