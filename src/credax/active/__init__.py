@@ -30,6 +30,10 @@ if TYPE_CHECKING:
     from credax.active.choice import Scored as Scored
     from credax.active.core_set import CoreSet as CoreSet
     from credax.active.greedy_variation import VariationRatioGreedy as VariationRatioGreedy
+    from credax.active.fine_tuning import Continue as Continue
+    from credax.active.history import History as History
+    from credax.active.loop import run as run
+    from credax.active.oracle import DatasetLabels as DatasetLabels
     from credax.active.scored import BALD as BALD
     from credax.active.scored import EPIG as EPIG
     from credax.active.scored import Entropy as Entropy

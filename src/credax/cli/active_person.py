@@ -1,0 +1,219 @@
+"""A person in the loop: ``credax active start``, ``tell`` and ``status``."""
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from credax import __version__
+from credax.active.answers import Asking
+from credax.active.folder import LoopFolder
+from credax.active.state import State
+from credax.cli.acquisitions import read_acquisition
+from credax.cli.active import Start, Status, Tell
+from credax.cli.command import COMMAND
+from credax.cli.config import Task, task_to_json
+from credax.cli.own_code import is_own
+from credax.cli.person_round import next_round
+from credax.cli.person_run import (
+    PersonRun,
+    PersonSettings,
+    Standing,
+    described,
+    keep_pool,
+    open_run,
+    read_description,
+)
+from credax.cli.person_status import print_status, summary
+from credax.cli.terminal import printable
+from credax.cli.to_label import TABLE, write_questions
+from credax.cli.variants import read_variants
+from credax.data.tabular import TABLES
+from credax.data.unlabelled import (
+    Unlabelled,
+    read_unlabelled_pictures,
+    read_unlabelled_table,
+    task_of_labels,
+)
+from credax.errors import InputError
+from credax.training.interrupts import Signals
+
+DEFAULT_ROOT = "runs"
+PICTURE_TARGET = "label"
+
+
+def start(config: Start) -> None:
+    """Keep the rows, train on the labels there are, write what to label."""
+    task = _checked(config)
+    rows = _rows(config, task)
+    test = None if config.test is None else _test_rows(config.test, task, rows)
+    names = [f.name for f in dataclasses.fields(PersonSettings)]
+    settings = PersonSettings(**{name: getattr(config, name) for name in names})
+    source = Path(task.data)
+    for note in rows.notes:
+        print(printable(f"credax: warning: {note}"))
+    out = Path(config.out or Path(DEFAULT_ROOT) / f"active_{source.resolve().name}")
+    with LoopFolder(out) as folder:
+        content = described(settings, task_to_json(task), rows, test, __version__, " ".join(COMMAND))
+        folder.agree(content, free=("credax", "command"))
+        keep_pool(out, rows, source.resolve(), test)
+        if folder.load() is None:
+            run = PersonRun(folder, State(len(rows)), [], Standing())
+            run.standing = _first_standing(config, rows, test)
+            known = {row: label for row, label in enumerate(rows.labels) if label}
+            _take(run, known)
+            run.save()
+        _go_on(open_run(folder), config.quiet)
+
+
+def tell(config: Tell) -> None:
+    """Take the answers, keep them, then train and ask again."""
+    path = Path(config.run)
+    read_description(path)
+    with LoopFolder(path) as folder:
+        run = open_run(folder)
+        answers = Path(config.answers or path / TABLE)
+        if not answers.exists():
+            raise InputError(f"answers is {answers}, which does not exist; fill {path / TABLE}")
+        found = asking(run).read(answers, config.new_classes, config.correct)
+        if not found.labels and len(run.state.asked):
+            raise InputError(
+                f"{answers} holds no new answers; fill the column {run.target!r} of some rows"
+            )
+        if found.labels:
+            print(printable(_take(run, found.labels)))
+            run.save()
+        _go_on(run, config.quiet)
+
+
+def status(config: Status) -> None:
+    """Print how far the run is."""
+    path = Path(config.run)
+    read_description(path)
+    run = open_run(LoopFolder(path))
+    if config.json:
+        print(json.dumps(summary(run), indent=2))
+    else:
+        print_status(run)
+
+
+def asking(run: PersonRun) -> Asking:
+    """What answers to a run are checked against."""
+    standing, state, name = run.standing, run.state, run.settings.id
+    known = dict(zip(state.labelled.tolist(), map(run.label_text, state.labels), strict=True))
+    ids = {cell: row for row, cell in enumerate(run.kept["cells"][name])} if name else {}
+    classes = () if standing.task == "regression" else standing.classes
+    asked = frozenset((*standing.ever, *state.asked.tolist()))
+    return Asking(run.target, asked, known, classes, standing.task, state.size, ids, name)
+
+
+def _go_on(run: PersonRun, quiet: bool) -> None:
+    """Train and ask if nothing is asked for; then say what is."""
+    Signals().at(f"the answers are kept; credax active tell {run.path} goes on from there")
+    if not len(run.state.asked) and len(run.state.unlabelled):
+        next_round(run, quiet)
+    for sentence in write_questions(run):
+        print(printable(sentence))
+    print_status(run)
+
+
+def _take(run: PersonRun, labels: dict[int, str]) -> str:
+    """Put answers into the state; a sentence that says what came."""
+    if not labels:
+        return "no labels yet"
+    standing, state = run.standing, run.state
+    if standing.task == "auto":
+        standing = dataclasses.replace(standing, task=task_of_labels(list(labels.values())))
+    new = sorted(set(labels.values()) - set(standing.classes))
+    if standing.task == "classification":
+        standing = dataclasses.replace(standing, classes=(*standing.classes, *new))
+        values = np.array([standing.classes.index(label) for label in labels.values()], np.int32)
+    else:
+        values = np.array([float(label) for label in labels.values()], np.float32)
+    guessed = [standing.guesses.get(str(row)) == label for row, label in labels.items()]
+    counted = [str(row) in standing.guesses for row in labels]
+    rows = np.array(list(labels), np.int64)
+    old = np.isin(rows, state.labelled)
+    if old.any():
+        changed = state.labels.copy()
+        for row, value in zip(rows[old], values[old], strict=True):
+            changed[np.flatnonzero(state.labelled == row)[0]] = value
+        state = dataclasses.replace(state, labels=changed)
+    others = np.setdiff1d(rows[~old], state.asked)
+    scores = np.r_[state.asked_scores, np.full(len(others), np.nan)]
+    before = len(state.labelled)
+    state = state.ask(np.r_[state.asked, others], scores)
+    state = state.tell(rows[~old], values[~old], len(state.rounds))
+    said = f"{len(labels)} labels"
+    if any(counted) and standing.task == "classification":
+        right = sum(guessed)
+        checks = (*standing.checks, (before, sum(counted), right))
+        standing = dataclasses.replace(standing, checks=checks)
+        said += f"; before them the model would have said {right} of {sum(counted)} right"
+    if new and before and standing.task == "classification":
+        said += f"; new classes: {', '.join(new)}"
+    run.state, run.standing = state, dataclasses.replace(standing, why=(), guesses={})
+    return said
+
+
+def _first_standing(config: Start, rows: Unlabelled, test: Unlabelled | None) -> Standing:
+    """Task and classes, as far as the first labels or flags say them."""
+    labels = [label for label in rows.labels if label]
+    labels += list(config.classes) + ([] if test is None else list(test.labels))
+    task: str = config.task.task
+    if task == "auto" and labels:
+        task = "classification" if config.classes else task_of_labels(labels)
+    return Standing(task, () if task == "regression" else tuple(sorted(set(labels))))
+
+
+def _checked(config: Start) -> Task:
+    """The task, with one target; what cannot be is refused before anything is written."""
+    task = config.task
+    path = Path(task.data)
+    table = path.suffix.lower() in TABLES
+    if not path.exists() or not (table or path.is_dir()):
+        raise InputError(
+            f"data is {task.data}; give a .csv, .tsv, .parquet or .feather file, or a folder of "
+            "pictures"
+        )
+    if table and len(task.target) != 1:
+        raise InputError(
+            "target is missing; name the column that holds, or will hold, the labels: --target "
+            "label"
+        )
+    if not table:
+        odd = [n for n in ("labels", "test", "id") if getattr(config, n)]
+        if odd:
+            raise InputError(f"{odd[0]} is for tables, and data is the folder {task.data}")
+    for flag in ("network", "likelihood"):
+        if is_own(getattr(task, flag)):
+            raise InputError(
+                f"{flag} is code of your own, and a run that is told answers later runs no code "
+                "that it names; use credax.active.run in Python with oracle="
+            )
+    read_acquisition(config.acquisition)
+    task = dataclasses.replace(task, target=task.target[:1] or (PICTURE_TARGET,))
+    read_variants((config.method,), None, task, config.members)
+    return task
+
+
+def _rows(config: Start, task: Task) -> Unlabelled:
+    if Path(task.data).is_dir():
+        return read_unlabelled_pictures(Path(task.data), task.size)
+    ignore = tuple(dict.fromkeys((*task.ignore, *([config.id] if config.id else []))))
+    return read_unlabelled_table(
+        task.data, target=task.target[0], more=config.labels, ignore=ignore, kinds=task.kinds
+    )
+
+
+def _test_rows(path: str, task: Task, rows: Unlabelled) -> Unlabelled:
+    """Rows to measure on, as inputs of the pool's columns; each must have its label."""
+    prepared: Any = rows.preparation
+    found = read_unlabelled_table(path, target=task.target[0], columns=prepared)
+    if not all(found.labels):
+        raise InputError(
+            f"test is {path}, where row {found.labels.index('') + 1} has no label; fill it in"
+        )
+    return found
