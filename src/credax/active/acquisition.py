@@ -77,12 +77,12 @@ def entropy(prediction: Prediction) -> Float[Array, " batch"]:
 def bald(prediction: Prediction, quadrature: bool = False) -> Float[Array, " batch"]:
     """Mutual information of label and member: Bayesian active learning by disagreement.
 
-    Classes: ``H[p̄] - mean_s H[P[s]] = mean_s KL(P[s] || p̄)``, computed as the latter, which does not
-    cancel; at most ``log S``. Gaussian numbers: ``½ log det(total) - ½ mean_s Σ log σ_s²``, exact if
-    the mixture is Gaussian and else an upper bound; with ``quadrature`` (one target) the entropy of
-    the mixture itself, at a cost of ``S²`` times 64 densities per row. Zero for a single member.
-    Reference: Houlsby et al., Bayesian active learning for classification and preference learning,
-    2011.
+    Classes: ``H[p̄] - mean_s H[P[s]] = mean_s KL(P[s] || p̄)``, computed as the latter, which does
+    not cancel; at most ``log S``. Gaussian numbers: ``½ log det(total) - ½ mean_s Σ log σ_s²``,
+    exact if the mixture is Gaussian and else an upper bound; with ``quadrature`` (one target) the
+    entropy of the mixture itself, at a cost of ``S²`` times 64 densities per row. Zero for a single
+    member. Reference: Houlsby et al., Bayesian active learning for classification and preference
+    learning, 2011.
 
     >>> p = ClassPrediction.from_probs([[[0.9, 0.1]], [[0.1, 0.9]]])
     >>> round(float(bald(p)[0]), 6)
@@ -140,8 +140,8 @@ def epig(prediction: Prediction, targets: Prediction) -> Float[Array, " batch"]:
     The joint distribution of two labels is the mean of products of members, ``p(y, y*) = mean_s
     P[s](y) P*[s](y*)``; members of both predictions are the same. Gaussian numbers (one target):
     ``-½ log(1 - ρ²)`` with the correlation of both under the mixture. Costs ``rows * targets *
-    classes²`` numbers, a bounded part of them at once. Reference: Bickford Smith et al., Prediction-
-    oriented Bayesian active learning, AISTATS 2023.
+    classes²`` numbers, a bounded part of them at once. Reference: Bickford Smith et al.,
+    Prediction-oriented Bayesian active learning, AISTATS 2023.
 
     >>> p = ClassPrediction.from_probs([[[0.9, 0.1]], [[0.1, 0.9]]])
     >>> round(float(epig(p, p)[0]), 6)

@@ -27,9 +27,9 @@ SMALLEST = 64
 class Candidates:
     """The unlabelled rows that may be bought, as one posterior sees them.
 
-    Every chunk is predicted with the same ``key``, so that member ``s`` of one chunk is member ``s``
-    of every other: scores do not depend on ``chunk``, and joint quantities of two rows exist. A
-    posterior whose members differ from row to row (dropout with a mask per row) is refused.
+    Every chunk is predicted with the same ``key``, so that member ``s`` of one chunk is member
+    ``s`` of every other: scores do not depend on ``chunk``, and joint quantities of two rows exist.
+    A posterior whose members differ from row to row (dropout with a mask per row) is refused.
 
     >>> import credax as cx
     >>> problem = cx.Problem(cx.networks.MLP((4,), outputs=3), cx.Categorical())
