@@ -184,7 +184,9 @@ def _print(learning: Learning, root: Path, as_json: bool) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    printed = Table(title=Text(learning.title), title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
+    printed = Table(
+        title=Text(learning.title), title_justify="left", box=SIMPLE_HEAD, pad_edge=False
+    )
     for name in header(learning, brief=True):
         printed.add_column(name, overflow="fold")
     for row in rows:

@@ -205,7 +205,9 @@ def _first(learning: Learning) -> Markup | None:
 
 
 def _warnings(learning: Learning) -> Markup | None:
-    found = [(f"{run.arm}, seed {run.seed}", text) for run in learning.runs for text in run.warnings]
+    found = [
+        (f"{run.arm}, seed {run.seed}", text) for run in learning.runs for text in run.warnings
+    ]
     if not found:
         return None
     return section(
