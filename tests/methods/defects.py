@@ -315,6 +315,20 @@ DEFECTS = {
         ),
         NODES + "every_pair_of_bounds_gives_its_number",
     ),
+    "bought-rows-stay-in-the-pool": Defect(
+        (Edit("active/state.py", "        free[self.labelled] = False\n", ""),),
+        "active/test_active_loop.py::test_each_round_moves_exactly_the_query_from_the_pool_to_the_labels",
+    ),
+    "a-preset-whose-start-is-not-read": Defect(
+        (
+            Edit(
+                "active/snapshot_presets.py",
+                "start=self.start / self.epochs",
+                "start=100 / self.epochs",
+            ),
+        ),
+        "active/test_active_snapshots.py::test_presets_store_the_number_of_snapshots_that_they_say",
+    ),
     "noise-without-a-floor": Defect(
         (Edit("likelihoods/learned.py", "VARIANCE_FLOOR = 1e-6", "VARIANCE_FLOOR = 0.0"),),
         "core/test_likelihood.py::test_no_variance_falls_below_the_floor",
