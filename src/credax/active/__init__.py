@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from credax.active.choice import Choice as Choice
     from credax.active.choice import Scored as Scored
     from credax.active.core_set import CoreSet as CoreSet
-    from credax.active.greedy_variation import VariationRatioGreedy as VariationRatioGreedy
     from credax.active.fine_tuning import Continue as Continue
+    from credax.active.greedy_variation import VariationRatioGreedy as VariationRatioGreedy
     from credax.active.history import History as History
     from credax.active.loop import run as run
     from credax.active.oracle import DatasetLabels as DatasetLabels

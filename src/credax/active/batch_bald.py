@@ -142,7 +142,7 @@ def _best(pool: Pool, upper: np.ndarray, given: joint.Tiles) -> tuple[np.ndarray
     drawn configurations a tile is asked first, and all of them about those that are left.
     """
     rows = np.flatnonzero(np.isfinite(upper))
-    if given.count and len(given.mass) > 2:
+    if given.draws and len(given.mass) > 2:
         rows, _ = _look(pool, rows, upper, given.first(), ERRORS)
     return _look(pool, rows, upper, given, 0.0)
 

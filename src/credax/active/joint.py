@@ -83,7 +83,7 @@ class Tiles(NamedTuple):
     mass: Float[np.ndarray, "tiles configurations"]
     total: float = 1.0
     """Their mass, with that of configurations that were left out because they add nothing."""
-    count: int = 0
+    draws: int = 0
     """How many were drawn, for standard errors; 0 if all are there."""
 
     def first(self) -> "Tiles":
@@ -151,9 +151,9 @@ def information(
         parts = [_information(probs, *tile) for tile in zip(given.weights, given.mass, strict=True)]
         mean, second = np.sum(np.asarray(parts, np.float64), axis=0)[:, : len(here)]
         error = np.zeros(len(here))
-        if given.count > 1:
+        if given.draws > 1:
             spread = np.maximum(given.total * second - mean**2, 0.0)
-            error = np.sqrt(spread / (given.count - 1))
+            error = np.sqrt(spread / (given.draws - 1))
         yield here, np.maximum(mean, 0.0), error
 
 
