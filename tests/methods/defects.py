@@ -353,7 +353,7 @@ DEFECTS = {
                 "np.exp(self.log_joint).astype(np.float32).astype(float)",
             ),
         ),
-        BATCHBALDS + "forty_confident_rows_in_single_precision",
+        BATCHBALDS + "sixty_rows_of_ten_classes_in_single_precision",
     ),
     "batchbald-takes-one-more": Defect(
         (Edit(BATCHBALD, "for number in range(count):", "for number in range(count + 1):"),),

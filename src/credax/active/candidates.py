@@ -111,7 +111,7 @@ class Candidates:
         return LastLayer.concatenate(parts)
 
     def _predict(self, rows: np.ndarray, size: int, start: int) -> Prediction:
-        """Predictions of rows filled up to ``size``; some of the first chunk are predicted twice."""
+        """Rows filled up to ``size``; of the first chunk some are predicted twice."""
         more = min(TWICE, len(rows)) if start == 0 else 0
         rows = _filled(np.concatenate([rows[:more], rows]), size + more)
         with warnings.catch_warnings():
