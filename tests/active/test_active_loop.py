@@ -45,7 +45,7 @@ def test_no_label_is_read_but_through_the_oracle():
 
 
 def test_a_data_set_gives_its_labels_row_by_row(tmp_path):
-    """Fails if the folder of a loop keeps labels that were not bought, or the data's oracle leaks."""
+    """Fails if the folder of a loop keeps labels that were not bought."""
     y = case.Recorded(case.dataset().train.y)
     history = case.run(case.dataset(y=y), initial=np.arange(6), folder=tmp_path / "run")
     assert y.read == history.purchases.tolist()
@@ -155,13 +155,12 @@ def test_random_purchases_have_the_pools_shares_of_classes():
         own = Keys.of(jax.random.key(seed), 0)
         free = scored_rows(state, 40, count, own)
         candidates = cx.active.Candidates(None, np.zeros((len(free), 1)), key=own.draw)
-        draws.append(np.bincount(y[free[random.choose(candidates, count, key=own.choose).indices]]))
+        chosen = random.choose(candidates, count, key=own.choose).indices
+        draws.append(np.bincount(y[free[chosen]], minlength=3))
     shares = np.array([50, 20, 10]) / 80
     variance = count * shares * (1 - shares) * (80 - count) / 79
     error = np.sqrt(variance / keys)
-    assert (np.abs(np.mean([d for d in draws if len(d) == 3], 0) - count * shares) < 1).all()
-    padded = np.array([np.pad(d, (0, 3 - len(d))) for d in draws])
-    assert (np.abs(padded.mean(0) - count * shares) < 4 * error).all()
+    assert (np.abs(np.mean(draws, 0) - count * shares) < 4 * error).all()
 
 
 def test_the_initial_labels_are_balanced_where_the_oracle_knows_the_classes():
@@ -175,7 +174,10 @@ def test_the_initial_labels_are_balanced_where_the_oracle_knows_the_classes():
 def test_rows_that_measure_are_never_scored_or_bought():
     """Test and validation rows are marked by their values; fails if the pool holds any."""
     data, seen = case.dataset(), []
-    marked = Split(data.test.x + 100, data.test.y), Split(data.validation.x + 100, data.train.y[:12])
+    marked = (
+        Split(data.test.x + 100, data.test.y),
+        Split(data.validation.x + 100, data.train.y[:12]),
+    )
     data = Dataset("clouds", data.train, *marked, class_names=data.class_names)
 
     class Watching(cx.active.Random):
@@ -190,23 +192,24 @@ def test_rows_that_measure_are_never_scored_or_bought():
 
 def test_a_pool_on_disk_is_read_chunk_by_chunk(tmp_path):
     """Fails if the whole pool is copied, to the device or to memory, to score it."""
-    largest = [0]
+    largest, x, y = [0], *case.rows(80, 0)
 
     class Watched(np.memmap):
         def __getitem__(self, rows):
             found = super().__getitem__(rows)
-            if np.ndim(found) == 2:
-                largest[0] = max(largest[0], len(found))
+            largest[0] = max(largest[0], len(found) if np.ndim(found) == 2 else 0)
             return found
 
-    x, y = case.rows(80, 0)
+    def oracle(rows):
+        largest[0] = 0 if len(rows) == case.INITIAL else largest[0]  # after the pool was checked
+        return y[rows]
+
     np.save(tmp_path / "pool.npy", x)
     pool = np.load(tmp_path / "pool.npy", mmap_mode="r").view(Watched)
-    history = case.run(pool, oracle=lambda rows: y[rows], chunk=16, scoring_pool=None)
+    history = case.run(pool, oracle=oracle, chunk=16, scoring_pool=None)
     in_memory = case.run(x, oracle=lambda rows: y[rows], scoring_pool=None)
     assert np.array_equal(history.purchases, in_memory.purchases)
-    assert largest[0] <= 80  # check_inputs reads blocks of 4096 rows
-    assert isinstance(history.posterior, cx.Population)
+    assert largest[0] == 16
 
 
 def test_units_of_targets_come_from_bought_labels_alone():
@@ -238,20 +241,21 @@ def test_the_history_counts_gradient_steps_of_all_members(undisturbed):
     """10 epochs of one batch of 6, 10 or 14 rows, by three networks."""
     assert [each.steps for each in undisturbed.rounds] == [30, 30, 30]
     assert undisturbed.steps == 90
-    assert undisturbed.labels_for(0.0) == 6 and undisturbed.labels_for(1.1) is None
+    assert undisturbed.labels_for(0.0) == 6
+    assert undisturbed.labels_for(1.1) is None
 
 
-def test_a_duplicated_pool_is_bought_twice_by_bald_and_not_by_batchbald():
-    """Every row four times: the best rows by BALD alone are copies of one another."""
+@pytest.mark.parametrize("key", [0, 1])
+def test_a_duplicated_pool_is_bought_twice_by_bald_and_not_by_batchbald(key):
+    """Every row four times: the two best rows by BALD alone are copies of one another."""
     x, y = case.rows(20, 0)
-    pool = np.repeat(x, 4, axis=0), np.repeat(y, 4)
-    names, found = ("bald", "batchbald"), {}
-    for name in names:
-        method = cx.DeepEnsemble(members=8)
-        history = case.run(pool, method, acquisition=name, rounds=1, initial=np.arange(0, 24, 4))
+    pool, found = (np.repeat(x, 4, axis=0), np.repeat(y, 4)), {}
+    options = {"rounds": 1, "query": 2, "initial": np.arange(0, 24, 4), "key": key}
+    options["training"] = case.TRAINING.replace(epochs=200, learning_rate=0.3)
+    for name in ("bald", "batchbald"):
+        history = case.run(pool, cx.DeepEnsemble(members=8), acquisition=name, **options)
         found[name] = len(set((history.purchases[case.INITIAL :] // 4).tolist()))
-    assert found["bald"] == 1
-    assert found["batchbald"] == 4
+    assert found == {"bald": 1, "batchbald": 2}
 
 
 def test_a_damaged_or_foreign_state_is_refused(undisturbed, tmp_path, refused):

@@ -44,6 +44,8 @@ if TYPE_CHECKING:
     from credax.active.scored import VariationRatio as VariationRatio
     from credax.active.scored import VariationRatioSoft as VariationRatioSoft
     from credax.active.scored import VoteEntropy as VoteEntropy
+    from credax.active.snapshot_presets import SnapshotPreset as SnapshotPreset
+    from credax.active.snapshot_presets import preset as preset
     from credax.active.stochastic import PowerBALD as PowerBALD
 
 __getattr__, __dir__, _lazy = lazy_package(__name__, __file__)

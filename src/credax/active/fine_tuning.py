@@ -64,9 +64,7 @@ class Continue:
         """The method of the next round, from the snapshots of the last."""
         mean = jax.tree.map(lambda leaf: np.asarray(leaf).mean(0), posterior.variables.params)
         last = posterior.take([posterior.num_members - 1])
-        return FineTuning(
-            members=before.members, strength=self.strength, average=mean, around=last
-        )
+        return FineTuning(members=before.members, strength=self.strength, average=mean, around=last)
 
 
 def replayed(

@@ -15,7 +15,15 @@ from credax.active.history import History
 from credax.active.initial import initial_rows
 from credax.active.oracle import Oracle, checked_labels
 from credax.active.pool import pool_digest
-from credax.active.rounds import Keys, Trained, Trainer, ask_for, labelled_rows, measured
+from credax.active.rounds import (
+    Keys,
+    Trained,
+    Trainer,
+    ask_for,
+    fitting,
+    labelled_rows,
+    measured,
+)
 from credax.active.settings import Settings
 from credax.active.state import FORMAT, Round, State
 from credax.data.rows import fingerprint
@@ -28,6 +36,7 @@ from credax.problem import Problem
 from credax.training import Training
 from credax.training.describe import describe_method, describe_problem, describe_training
 from credax.training.given import check_method
+from credax.training.hooks import settings_of
 from credax.training.progress import Reporter, reporter_for
 
 
@@ -194,9 +203,7 @@ class _Loop:
             place.save(state, seconds)
         return state
 
-    def _train(
-        self, state: State, number: int, before: Any, place: LoopFolder | None
-    ) -> Trained:
+    def _train(self, state: State, number: int, before: Any, place: LoopFolder | None) -> Trained:
         keys = Keys.of(self.key, number)
         folder = None if place is None else place.round(number)
         trainer = self._trainer(self.method)
@@ -208,9 +215,9 @@ class _Loop:
             before = Population.load(place.members(number - 1), self.problem)
         chosen = replayed(state.bought, going_on.replay, numpy_generator(keys.replay))
         rows = labelled_rows(self.given.pool, state, chosen)
+        usual = settings_of(self.method, fitting(self.training, len(rows)), len(rows))
         trainer = self._trainer(
-            going_on.method(self.method, before),
-            going_on.training(trainer.training, len(rows)),
+            going_on.method(self.method, before), going_on.training(usual, len(rows))
         )
         return trainer.fit(rows, keys.train, folder)
 

@@ -30,9 +30,7 @@ def reasons(prediction: Any, classes: Sequence[str]) -> tuple[list[str], list[st
     return words, [f"{m:.6g}" for m in mean]
 
 
-def _of_classes(
-    prediction: ClassPrediction, classes: Sequence[str]
-) -> tuple[list[str], list[str]]:
+def _of_classes(prediction: ClassPrediction, classes: Sequence[str]) -> tuple[list[str], list[str]]:
     probs = np.asarray(prediction.probs)
     votes = np.asarray(prediction.log_probs).argmax(-1)
     words, guesses = [], []

@@ -68,8 +68,7 @@ class Trainer:
 
     def fit(self, rows: Split, key: Any, folder: Path | None, progress: Any = False) -> Trained:
         """Train on labelled rows, or go on, or read what is finished in the folder."""
-        # Loops begin with fewer labels than a batch has rows.
-        training = self.training.replace(batch_size=min(self.training.batch_size, len(rows)))
+        training = fitting(self.training, len(rows))
         data: Any = rows
         if self.about is not None:
             data = dataclasses.replace(
@@ -100,6 +99,11 @@ class Trainer:
         if ending is not None and ending.get("step") is not None:
             steps = ending["step"]
         return int(steps) * dynamics.replicas.count
+
+
+def fitting(training: Training, rows: int) -> Training:
+    """The settings with batches no larger than the labels: loops begin with few."""
+    return training.replace(batch_size=min(training.batch_size, rows))
 
 
 def labelled_rows(pool: Pool, state: State, places: np.ndarray | None = None) -> Split:
@@ -170,4 +174,3 @@ def scored_rows(state: State, most: int | None, count: int, keys: Keys) -> np.nd
             "bought"
         )
     return np.sort(numpy_generator(keys.subset).permutation(free)[:most])
-

@@ -161,5 +161,5 @@ def _check(state: State, path: Path) -> None:
     whole = all(a.dtype == np.int64 and a.ndim == 1 for a in (state.labelled, state.asked))
     if not whole or not sound or len(np.unique(every)) < len(every):
         raise DamagedFile(f"{path} holds index sets that overlap or differ in length; restore it")
-    if len(every) and not (0 <= every.min() and every.max() < state.size):
+    if len(every) and not (every.min() >= 0 and every.max() < state.size):
         raise DamagedFile(f"{path} names rows that the pool does not have; restore it")

@@ -30,6 +30,7 @@ from credax.cli.person_status import print_status, summary
 from credax.cli.terminal import printable
 from credax.cli.to_label import TABLE, write_questions
 from credax.cli.variants import read_variants
+from credax.data.dataset import Split
 from credax.data.tabular import TABLES
 from credax.data.unlabelled import (
     Unlabelled,
@@ -56,7 +57,9 @@ def start(config: Start) -> None:
         print(printable(f"credax: warning: {note}"))
     out = Path(config.out or Path(DEFAULT_ROOT) / f"active_{source.resolve().name}")
     with LoopFolder(out) as folder:
-        content = described(settings, task_to_json(task), rows, test, __version__, " ".join(COMMAND))
+        content = described(
+            settings, task_to_json(task), rows, test, __version__, " ".join(COMMAND)
+        )
         folder.agree(content, free=("credax", "command"))
         keep_pool(out, rows, source.resolve(), test)
         if folder.load() is None:
@@ -65,7 +68,10 @@ def start(config: Start) -> None:
             known = {row: label for row, label in enumerate(rows.labels) if label}
             _take(run, known)
             run.save()
-        _go_on(open_run(folder), config.quiet)
+        run = open_run(folder)
+        if not config.quiet:
+            _print_decisions(run)
+        _go_on(run, config.quiet)
 
 
 def tell(config: Tell) -> None:
@@ -117,6 +123,17 @@ def _go_on(run: PersonRun, quiet: bool) -> None:
     for sentence in write_questions(run):
         print(printable(sentence))
     print_status(run)
+
+
+def _print_decisions(run: PersonRun) -> None:
+    """Print what becomes of every column of a table, or of pictures."""
+    from rich.console import Console
+
+    from credax.cli.decisions import print_decisions
+
+    name = f"{run.state.size} rows of {Path(run.kept['source']).name}"
+    empty = run.dataset(Split(run.pool[:0], np.zeros(0, np.int32)))
+    print_decisions(dataclasses.replace(empty, name=name), Console(), counted=False)
 
 
 def _take(run: PersonRun, labels: dict[int, str]) -> str:

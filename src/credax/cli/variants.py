@@ -45,7 +45,9 @@ def read_variants(
     ``flags`` are those of the command: settings of the recipe that a method cannot have are left
     out, chosen ones are not.
     """
-    chosen = [split_options(text) for text in texts] if grid is None else read_grid(Path(grid), texts)
+    chosen = (
+        [split_options(text) for text in texts] if grid is None else read_grid(Path(grid), texts)
+    )
     found = [_variant(name, options, task, members, flags) for name, options in chosen]
     seen: set[str] = set()
     for variant in found:

@@ -177,4 +177,3 @@ def _found(folder: Path) -> list[tuple[Path, str]]:
         elif is_picture(path.name):
             found.append((path, ""))
     return found
-

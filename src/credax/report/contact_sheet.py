@@ -50,5 +50,3 @@ def contact_list(pictures: Sequence[Shown]) -> Markup:
         words = [element("strong", each.name), [element("span", line) for line in each.lines]]
         items.append(element("li", element("figure", image, element("figcaption", words))))
     return element("ul", items, class_="contact")
-
-
