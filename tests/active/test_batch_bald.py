@@ -118,7 +118,8 @@ def test_drawn_configurations_agree_with_all_of_them(float64):
 def test_the_estimate_is_that_of_the_published_formula(float64):
     """With the same draws ``-(1/M) Σ_m Σ_c (q/q̂) log q - Σ mean H`` has the same expectation.
 
-    Ours sums labels out row by row, so its variance is smaller; both agree within 4 errors.
+    Ours measures what is left unknown of the member, so its variance is smaller; both agree within
+    4 standard errors.
     """
     p = random_prediction(members=5, rows=5, classes=3, scale=1.0)
     probs = np.transpose(np.asarray(p.members), (1, 2, 0))
@@ -171,8 +172,21 @@ def test_forty_confident_rows_in_single_precision():
     assert choice.scores[-1] == pytest.approx(np.log(3), abs=1e-3)
 
 
+def test_sixty_rows_of_ten_classes_in_single_precision():
+    """Products of 60 probabilities near 0.1 are 0 in float32 for all members alike.
+
+    What was known of the member is then lost, and each further row counts as if it were the first;
+    ours tells three members apart, and no draws give more than log 3.
+    """
+    logits = 0.6 * np.random.default_rng(0).standard_normal((3, 60, 10))
+    p = ClassPrediction.from_logits(logits.astype(np.float32))
+    found = joint_information(p, configurations=300)
+    assert cx.active.bald(p).sum() > 2 * np.log(3)
+    assert 0.99 * np.log(3) < found[-1] <= np.log(3) + 1e-6
+
+
 def test_the_ceiling_is_not_passed_and_said():
-    """Twelve rows of four members: log 4 is reached, not passed (3 standard errors), and said."""
+    """Twelve rows of four members: log 4 is reached, passed by none of ten draws, and said."""
     p = random_prediction(members=4, rows=30, classes=4, scale=4.0)
     last = []
     for seed in range(10):
@@ -180,7 +194,7 @@ def test_the_ceiling_is_not_passed_and_said():
         choice = rule.choose(of_logs(p.log_probs), 12, key=jax.random.key(seed))
         last.append(choice.scores[-1])
     assert choice.ceiling == pytest.approx(np.log(4))
-    assert np.mean(last) < np.log(4) + 3 * np.std(last, ddof=1) / np.sqrt(10) + 1e-6
+    assert max(last) <= np.log(4) + 1e-6
     assert np.mean(last) > 0.95 * np.log(4)
     assert "ceiling" in choice.warnings[0]
     assert "more members" in choice.warnings[0]

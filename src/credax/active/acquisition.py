@@ -152,7 +152,7 @@ def epig(prediction: Prediction, targets: Prediction) -> Float[Array, " batch"]:
             f"targets has {targets.num_members} members and the prediction "
             f"{prediction.num_members}; predict both with the same posterior and key"
         )
-    if isinstance(prediction, RegressionPrediction):
+    if isinstance(prediction, RegressionPrediction) and isinstance(targets, RegressionPrediction):
         return epig_of_numbers(prediction, targets)
     here, there = _classes(prediction, "epig").members, _classes(targets, "epig").members
     members, _, classes = here.shape

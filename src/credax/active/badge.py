@@ -73,7 +73,7 @@ def k_means_plus_plus(embeddings: Embeddings, count: int, key: Key[Array, ""]) -
     """Rows by D² sampling from the one of largest norm on."""
     generator = numpy_generator(key)
     norms = np.asarray(embeddings.squared_norms(), np.float64)
-    distance, chosen, scores = norms.copy(), [], []
+    distance, chosen, scores = np.full(len(norms), np.inf), [], []
     for number in range(count):
         if number == 0:
             pick = int(generator.choice(np.flatnonzero(norms == norms.max())))
@@ -84,7 +84,7 @@ def k_means_plus_plus(embeddings: Embeddings, count: int, key: Key[Array, ""]) -
             weights = distance * left if (distance * left).sum() > 0 else left
             pick = int(generator.choice(len(norms), p=weights / weights.sum()))
         chosen.append(pick)
-        scores.append(np.sqrt(max(distance[pick], 0.0)))
+        scores.append(np.sqrt(distance[pick] if number else norms[pick]))
         gaps = norms + norms[pick] - 2 * embeddings.products(pick)
         distance = np.minimum(distance, np.maximum(gaps, 0.0))
     return Choice(np.array(chosen), np.array(scores), np.sqrt(norms))

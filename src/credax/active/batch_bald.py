@@ -95,33 +95,32 @@ def joint_information(
     """
     pool = _of_prediction(prediction)
     generator = numpy_generator(jax.random.key(0) if key is None else key)
-    state, total, found = joint.start(pool.members), 0.0, []
+    state, found = joint.start(pool.members), []
     for row in range(len(pool.probs)):
         if row:
             state = _extended(state, pool.chosen(slice(row)), configurations, generator)
         given = joint.tiles(state, pool.probs.dtype)
         ((_, gain, _),) = joint.information(pool.probs, np.array([row]), given, 1)
-        total += float(gain[0])
-        found.append(total)
+        found.append(given.known + float(gain[0]))
     return np.array(found)
 
 
 def _greedy(pool: Pool, count: int, configurations: int, generator) -> tuple[np.ndarray, ...]:
     """Rows in order of choice, and the joint information up to each."""
     upper, state = pool.bald.copy(), joint.start(pool.members)
-    chosen, scores, total = [], [], 0.0
+    chosen, scores, known = [], [], 0.0
     for number in range(count):
         if number:
             state = _extended(state, pool.chosen(chosen), configurations, generator)
-            rows, gains = _best(pool, upper, joint.tiles(state, pool.probs.dtype))
+            given = joint.tiles(state, pool.probs.dtype)
+            known, (rows, gains) = given.known, _best(pool, upper, given)
         else:
             rows, gains = np.arange(len(upper)), pool.bald
         # Equal to rounding is equal, so that copies of a row are not told apart by their place.
         tied = np.flatnonzero(gains >= gains.max() - pool.rounding)
         place = int(generator.choice(tied))
-        total += float(gains[place])
         chosen.append(int(rows[place]))
-        scores.append(total)
+        scores.append(known + float(gains[place]))
         upper[chosen[-1]] = -np.inf
     return np.array(chosen), np.array(scores)
 
@@ -142,7 +141,7 @@ def _best(pool: Pool, upper: np.ndarray, given: joint.Tiles) -> tuple[np.ndarray
     drawn configurations a tile is asked first, and all of them about those that are left.
     """
     rows = np.flatnonzero(np.isfinite(upper))
-    if given.count and len(given.mass) > 2:
+    if given.draws and len(given.mass) > 2:
         rows, _ = _look(pool, rows, upper, given.first(), ERRORS)
     return _look(pool, rows, upper, given, 0.0)
 

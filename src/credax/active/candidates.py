@@ -19,6 +19,8 @@ from credax.prediction import ClassPrediction, NonFinitePrediction, Prediction
 
 TARGETS = 256
 """Rows of the pool that stand for the target rows, where none are given."""
+TWICE = 8
+"""Rows that are predicted twice, to see that members are functions."""
 SMALLEST = 64
 """Chunks have a power of two of rows from here on, so that a shrinking pool compiles seldom."""
 
@@ -109,18 +111,18 @@ class Candidates:
         return LastLayer.concatenate(parts)
 
     def _predict(self, rows: np.ndarray, size: int, start: int) -> Prediction:
-        """Predictions of rows filled up to ``size``; one of the first chunk is predicted twice."""
-        first = start == 0
-        rows = _filled(np.concatenate([rows[:1], rows]) if first else rows, size + first)
+        """Rows filled up to ``size``; of the first chunk some are predicted twice."""
+        more = min(TWICE, len(rows)) if start == 0 else 0
+        rows = _filled(np.concatenate([rows[:more], rows]), size + more)
         with warnings.catch_warnings():
             # A prediction that is not finite is an error here.
             warnings.simplefilter("ignore", NonFinitePrediction)
             prediction = self.posterior.predict(rows, key=self.key)
-        _check_finite(prediction, start - first)
-        if first:
-            _check_consistent(prediction)
-            prediction = jax.tree.map(lambda leaf: leaf[:, 1:], prediction)
-        return prediction
+        kept = jax.tree.map(lambda leaf: leaf[:, more:], prediction) if more else prediction
+        _check_finite(kept, start)
+        if more:
+            _check_consistent(prediction, more)
+        return kept
 
 
 def _power_of_two(rows: int) -> int:
@@ -143,17 +145,18 @@ def _check_finite(prediction: Any, start: int) -> None:
     if bad.any():
         members, rows = np.nonzero(bad)
         raise InputError(
-            f"the prediction of candidate {max(start + int(rows[0]), 0)} by the member at position "
+            f"the prediction of candidate {start + int(rows[0])} by the member at position "
             f"{members[0]} is not finite; leave that member out of the posterior, or scale the "
             "inputs"
         )
 
 
-def _check_consistent(prediction: Any) -> None:
-    """The first row is there twice: a member that is one function says the same of both."""
+def _check_consistent(prediction: Any, more: int) -> None:
+    """The first rows are there twice: a member that is one function says the same of both."""
     for values in _values(prediction):
-        scale = np.abs(values[:, 0]).max() + 1e-30
-        if np.abs(values[:, 0] - values[:, 1]).max() > 1e-3 * scale:
+        once, again = values[:, :more], values[:, more : 2 * more]
+        # Far above rounding, far below what a mask does.
+        if (np.abs(once - again) > 1e-3 * (np.abs(once).max() + 1e-30)).any():
             raise InputError(
                 "the posterior's members change from row to row, so that they are no functions "
                 "and rows of a pool cannot be compared; use masks that all rows share, such as "

@@ -8,7 +8,8 @@ probability (one over their number if they were drawn). What a further row ``x``
 
 The weights are a softmax of log-joints: no product of probabilities is formed, nothing underflows.
 Each term lies between 0 and ``H[w_m]``, so that estimates from drawn configurations are never
-negative, and configurations that leave no doubt about the member are left out.
+negative, and configurations that leave no doubt about the member are left out. What the chosen rows
+say together is ``log S - Σ_m π_m H[w_m]``; with a further row it is never above ``log S``.
 """
 
 from collections.abc import Iterator
@@ -81,15 +82,18 @@ class Tiles(NamedTuple):
 
     weights: Float[np.ndarray, "tiles members configurations"]
     mass: Float[np.ndarray, "tiles configurations"]
+    known: float = 0.0
+    """Information of the chosen labels: ``log S - Σ_m π_m H[w_m]``."""
     total: float = 1.0
     """Their mass, with that of configurations that were left out because they add nothing."""
-    count: int = 0
+    draws: int = 0
     """How many were drawn, for standard errors; 0 if all are there."""
 
     def first(self) -> "Tiles":
         """The first tile alone, which stands for all of them."""
         size, kept = self.mass.shape[1], float(self.mass.sum())
-        return Tiles(self.weights[:1], np.full_like(self.mass[:1], kept / size), kept, size)
+        mass = np.full_like(self.mass[:1], kept / size)
+        return Tiles(self.weights[:1], mass, self.known, kept, size)
 
 
 def tiles(joint: Joint, dtype) -> Tiles:
@@ -110,8 +114,8 @@ def tiles(joint: Joint, dtype) -> Tiles:
     masses = np.zeros(many * size, dtype)
     masses[:count] = mass[kept]
     shaped = np.ascontiguousarray(np.swapaxes(filled.reshape(many, size, members), 1, 2))
-    drawn = 0 if joint.exact else len(mass)
-    return Tiles(shaped, masses.reshape(many, size), 1.0, drawn)
+    known = float(np.log(members) - doubt.sum())
+    return Tiles(shaped, masses.reshape(many, size), known, 1.0, 0 if joint.exact else len(mass))
 
 
 @jax.jit
@@ -151,9 +155,9 @@ def information(
         parts = [_information(probs, *tile) for tile in zip(given.weights, given.mass, strict=True)]
         mean, second = np.sum(np.asarray(parts, np.float64), axis=0)[:, : len(here)]
         error = np.zeros(len(here))
-        if given.count > 1:
+        if given.draws > 1:
             spread = np.maximum(given.total * second - mean**2, 0.0)
-            error = np.sqrt(spread / (given.count - 1))
+            error = np.sqrt(spread / (given.draws - 1))
         yield here, np.maximum(mean, 0.0), error
 
 

@@ -59,7 +59,7 @@ def _written_out(posterior: Any) -> Population:
 
 
 @eqx.filter_jit
-def _last_layer(problem: Problem, variables: Variables, x: Array) -> tuple[Array, Array]:
+def _last_layer(problem: Problem, variables: Variables, x: Any) -> tuple[Array, Array]:
     """``[networks, rows, features]`` and ``[networks, rows, outputs]``."""
     prepared = problem.prepare_inputs(x)
 
