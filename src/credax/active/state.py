@@ -154,12 +154,16 @@ def load_state(folder: Path) -> tuple[State, dict[str, Any]] | None:
 
 def _check(state: State, path: Path) -> None:
     """Refuse index sets that cannot be those of a loop."""
-    known = len(state.labelled)
-    sound = all(len(each) == known for each in (state.labels, state.scores, state.bought))
-    sound &= len(state.asked) == len(state.asked_scores)
+    flat = (state.labelled, state.bought, state.asked, state.scores, state.asked_scores)
+    kinds = (np.int64, np.int64, np.int64, np.float64, np.float64)
+    typed = all(a.ndim == 1 and a.dtype == kind for a, kind in zip(flat, kinds, strict=True))
+    typed &= state.labels.ndim in (1, 2) and state.labels.dtype in (np.int32, np.float32)
+    if not typed:
+        raise DamagedFile(f"{path} holds arrays of another kind than a loop's; restore it")
+    known = {len(each) for each in (state.labelled, state.labels, state.scores, state.bought)}
     every = np.r_[state.labelled, state.asked]
-    whole = all(a.dtype == np.int64 and a.ndim == 1 for a in (state.labelled, state.asked))
-    if not whole or not sound or len(np.unique(every)) < len(every):
+    equal = len(known) == 1 and len(state.asked) == len(state.asked_scores)
+    if not equal or len(np.unique(every)) < len(every):
         raise DamagedFile(f"{path} holds index sets that overlap or differ in length; restore it")
-    if len(every) and not (every.min() >= 0 and every.max() < state.size):
+    if len(every) and (every.min() < 0 or every.max() >= state.size):
         raise DamagedFile(f"{path} names rows that the pool does not have; restore it")

@@ -32,7 +32,7 @@ COMMANDS = {
     "active": "active learning: which rows to label next; a person or a data set answers",
     "pca": "principal components of a data set's inputs: credax pca DATA OUT.npz",
     "zoo": "populations of thousands of networks on disk: train, import, verify, analyse",
-    "list": "list methods, datasets, networks, metrics, corruptions, calibrators or runs",
+    "list": "list methods, datasets, networks, metrics, acquisitions, ... or runs",
     "show": "what a run is and how far it is",
     "show-structure": "the groups of hidden units of a network and their symmetries",
 }

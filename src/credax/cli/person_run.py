@@ -122,9 +122,13 @@ class PersonRun:
     @cached_property
     def pool(self) -> np.ndarray:
         """The inputs, read from disk as they are used."""
-        x, said = read_npy(self.path / POOL, mapped=True), self.description["pool"]
-        if [len(x), *x.shape[1:]] != [said.get("count"), *said.get("shape", ())]:
-            raise DamagedFile(f"{self.path / POOL} is not the pool of this run; restore it")
+        return self._array(POOL, "pool", mapped=True)
+
+    def _array(self, name: str, entry: str, mapped: bool = False) -> np.ndarray:
+        """Inputs that the run keeps, as they were when it began."""
+        x = read_npy(self.path / name, mapped=mapped)
+        if x.ndim < 2 or pool_digest(x) != self.description[entry]:
+            raise DamagedFile(f"{self.path / name} is not that of this run; restore it")
         return x
 
     @cached_property
@@ -166,7 +170,7 @@ class PersonRun:
         texts = self.kept["test"]
         if texts is None:
             return None
-        x, classes = read_npy(self.path / TEST), self.standing.classes
+        x, classes = self._array(TEST, "test"), self.standing.classes
         if self.standing.task == "regression":
             return Split(x, np.array(texts, np.float32))
         return Split(x, np.array([classes.index(text) for text in texts], np.int32))
@@ -219,7 +223,26 @@ def open_run(folder: LoopFolder) -> PersonRun:
         raise InputError(f"{folder.path} has not begun; run its start command again")
     state, seconds, more = found
     content = check_record(more, {"standing": OBJECT}, folder.path)["standing"]
-    return PersonRun(folder, state, seconds, Standing.from_json(content, folder.path))
+    run = PersonRun(folder, state, seconds, Standing.from_json(content, folder.path))
+    _check(run)
+    return run
+
+
+def _check(run: PersonRun) -> None:
+    """Refuse what stands beside the index sets and does not fit them, or the task."""
+    state, standing = run.state, run.standing
+    labels, ever = state.labels, np.array([*standing.ever, 0])
+    sound = len(standing.why) in (0, len(state.asked)) and labels.ndim == 1
+    sound &= bool((ever >= 0).all() and (ever < state.size).all())
+    sound &= standing.task in ("auto", "classification", "regression")
+    if standing.task == "classification":
+        inside = labels.dtype == np.int32 and (labels >= 0).all()
+        sound &= bool(inside and (labels < len(standing.classes)).all())
+    sound &= len(run.task.target) == 1 and run.description["pool"].get("count") == state.size
+    sound &= all(len(cells) == state.size for cells in run.kept["cells"].values())
+    sound &= not run.settings.id or run.settings.id in run.kept["cells"]
+    if not sound:
+        raise DamagedFile(f"{run.path} holds files that do not fit each other; restore them")
 
 
 def keep_pool(folder: Path, rows: Unlabelled, source: Path, test: Unlabelled | None) -> None:

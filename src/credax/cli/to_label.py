@@ -72,7 +72,7 @@ def _begun(path: Path, target: str) -> dict[int, str] | None:
         frame = read_frame(path, (ROW, target))
         rows, labels = frame[ROW].texts(), frame[target].texts()
         return {int(float(r)): plain_label(label) for r, label in zip(rows, labels, strict=True)}
-    except (InputError, ValueError):
+    except (InputError, ValueError, OverflowError):
         return None
 
 
