@@ -1,6 +1,7 @@
 """The loop: which labels it reads, how its index sets move, and that it can be stopped anywhere."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -266,6 +267,15 @@ def test_a_damaged_or_foreign_state_is_refused(undisturbed, tmp_path, refused):
     twice = State(5, *(np.zeros(2, t) for t in ("int64", "int32", "float64", "int64")))
     twice.save(tmp_path)
     refused(lambda: load_state(tmp_path), "overlap")
+
+
+def test_damaged_times_cost_nothing_but_the_times(undisturbed, tmp_path):
+    shutil.copytree(undisturbed.folder, tmp_path / "run")
+    (tmp_path / "run" / "seconds.json").write_text("[1, 2")
+    with pytest.warns(RuntimeWarning, match="times of rounds are not known"):
+        history = case.run(folder=tmp_path / "run")
+    assert history.seconds == (None, None, None)
+    assert np.array_equal(history.purchases, undisturbed.purchases)
 
 
 @pytest.mark.parametrize(

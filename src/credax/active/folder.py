@@ -7,11 +7,12 @@ written under a temporary name, synced and renamed.
 
 import json
 import shutil
+import warnings
 from pathlib import Path
 from typing import Any
 
 from credax.active.state import State, load_state
-from credax.errors import InputError
+from credax.errors import DamagedFile, InputError
 from credax.files import read_json, write_json
 from credax.locks import claim
 from credax.reading import check_record
@@ -87,9 +88,7 @@ class LoopFolder:
         if found is None:
             return None
         state, more = found
-        path = self.path / TIMES
-        content = {"seconds": read_json(path) if path.exists() else []}
-        kept = check_record(content, {"seconds": list_of(maybe(NUMBER))}, path)["seconds"]
+        kept = _times(self.path / TIMES)
         kept = (kept + [None] * len(state.rounds))[: len(state.rounds)]
         return state, kept, more
 
@@ -106,3 +105,13 @@ class LoopFolder:
         for earlier in range(number):
             for final in (False, True):
                 shutil.rmtree(self.round(earlier, final), ignore_errors=True)
+
+
+def _times(path: Path) -> list[float | None]:
+    """Seconds of rounds: a record of the loop and no part of it, so damage is only said."""
+    try:
+        content = {"seconds": read_json(path) if path.exists() else []}
+        return check_record(content, {"seconds": list_of(maybe(NUMBER))}, path)["seconds"]
+    except DamagedFile as error:
+        warnings.warn(f"{error}; times of rounds are not known", RuntimeWarning, stacklevel=3)
+        return []

@@ -126,7 +126,7 @@ class PersonRun:
 
     def _array(self, name: str, entry: str, mapped: bool = False) -> np.ndarray:
         """Inputs that the run keeps, as they were when it began."""
-        x = read_npy(self.path / name, mapped=mapped)
+        x = read_npy(self.path / name, mapped=mapped, remedy="restore it from a copy")
         if x.ndim < 2 or pool_digest(x) != self.description[entry]:
             raise DamagedFile(f"{self.path / name} is not that of this run; restore it")
         return x
