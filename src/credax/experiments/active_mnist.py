@@ -99,7 +99,9 @@ TEST = Scale(
 CPU = Scale(
     data=Data("mnist", 10_000, 2000, (28, 28, 1), 10),
     network=partial(dropout_network, channels=(16, 32), dense=64, size=3),
-    training=Training(epochs=60, batch_size=32, optimiser="adam", learning_rate=2e-3),
+    training=Training(
+        epochs=60, batch_size=16, optimiser="adam", learning_rate=2e-3, last_batch="pad"
+    ),
     arms=arms(50),
     seeds=5,
     weight_decay=1e-4,

@@ -92,7 +92,7 @@ TEST = Scale(
 CPU = Scale(
     data=Data("fashion-mnist", 10_000, 2000, (28, 28, 1), 10),
     network=partial(CNN, channels=(16, 32), dense=64),
-    training=Training(epochs=60, batch_size=32, learning_rate=0.01),
+    training=Training(epochs=60, batch_size=16, learning_rate=0.01, last_batch="pad"),
     arms=arms(
         SnapshotEnsemble(members=MEMBERS, schedule="constant"),
         50,
@@ -100,10 +100,10 @@ CPU = Scale(
     ),
     seeds=5,
     weight_decay=1e-3,
-    evaluation=Buying(20, 20, 24, ACQUISITIONS, ("snapshot-continued",), scoring_pool=2000),
+    evaluation=Buying(20, 40, 12, ACQUISITIONS, ("snapshot-continued",), scoring_pool=2000),
     note=(
         "a pool of 10 000 rows of Fashion-MNIST of which 2000 are scored in each round, 20 "
-        "balanced labels and 24 purchases of 20; the small CNN with half its channels, 60 epochs, "
+        "balanced labels and 12 purchases of 40; the small CNN with half its channels, 60 epochs, "
         "snapshots at equal intervals of the last 30 at a constant rate, five members; the curve "
         "is that of the posterior that asks"
     ),
