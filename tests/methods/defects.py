@@ -318,6 +318,20 @@ DEFECTS = {
         ),
         NODES + "every_pair_of_bounds_gives_its_number",
     ),
+    "bought-rows-stay-in-the-pool": Defect(
+        (Edit("active/state.py", "        free[self.labelled] = False\n", ""),),
+        "active/test_active_loop.py::test_each_round_moves_exactly_the_query_from_the_pool_to_the_labels",
+    ),
+    "a-preset-whose-start-is-not-read": Defect(
+        (
+            Edit(
+                "active/snapshot_presets.py",
+                "start=self.start / self.epochs",
+                "start=100 / self.epochs",
+            ),
+        ),
+        "active/test_active_snapshots.py::test_presets_store_the_number_of_snapshots_that_they_say",
+    ),
     "variation-ratio-of-the-mean": Defect(
         (
             Edit(

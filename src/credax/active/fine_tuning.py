@@ -55,7 +55,8 @@ class Continue:
         """The settings of a round that goes on."""
         rate: Any = self.learning_rate or training.learning_rate
         if callable(rate):
-            rate = float(rate(training.epochs * training.steps_per_epoch(num_data) - 1))
+            schedule: Any = rate
+            rate = float(schedule(training.epochs * training.steps_per_epoch(num_data) - 1))
         return training.replace(
             epochs=self.epochs, schedule="constant", learning_rate=rate, warmup_epochs=0.0
         )
@@ -86,7 +87,7 @@ class AnchoredState(NamedTuple):
 
     inner: DescentState
     mean: PyTree
-    count: Int[Array, ""]
+    taken: Int[Array, ""]
     steps: Int[Array, ""]
 
 
@@ -121,7 +122,7 @@ class AnchoredDescent(Dynamics):
         gradient = jax.tree.map(lambda g, p: g + strength * p, gradient, pull)
         inner = self.descent.update(state.inner, gradient, carried)
         due = self.table[state.steps + 1] >= 0
-        count = state.count + due.astype(jnp.int32)
+        count = state.taken + due.astype(jnp.int32)
         mean = jax.tree.map(
             lambda m, p: m + jnp.where(due, p - m, 0) / count, state.mean, inner.variables.params
         )

@@ -219,7 +219,7 @@ def _checked(config: Start) -> Task:
 def _rows(config: Start, task: Task) -> Unlabelled:
     if Path(task.data).is_dir():
         return read_unlabelled_pictures(Path(task.data), task.size)
-    ignore = tuple(dict.fromkeys((*task.ignore, *([config.id] if config.id else []))))
+    ignore = [*task.ignore, *([config.id] if config.id and config.id not in task.ignore else [])]
     return read_unlabelled_table(
         task.data, target=task.target[0], more=config.labels, ignore=ignore, kinds=task.kinds
     )
