@@ -177,3 +177,19 @@ def test_one_dirichlet_member_knows_its_own_doubt():
     p = ClassPrediction(jnp.log(jnp.full((1, 2, 2), 0.5)), strength)
     scores = cx.active.BALD().score(p)
     assert scores[0] > scores[1] > 0
+
+
+def test_numbers_are_chosen_by_those_that_know_them(blobs, refused):
+    """Variance, BALD, EPIG, PowerBALD and CoreSet choose; scores of classes say why not."""
+    problem, x = cx.Problem(cx.networks.MLP((4,), outputs=1), cx.Gaussian(0.5)), blobs[0]
+    variables = jax.vmap(lambda key: problem.init(key, x))(jax.random.split(jax.random.key(0), 5))
+    pool, key = Candidates(population(problem, variables, x), x, chunk=25), jax.random.key(0)
+    between = np.var(np.asarray(pool.posterior.predict(x).members), axis=0)
+    by_variance = cx.active.PredictiveVariance(part="epistemic").choose(pool, 3, key=key)
+    np.testing.assert_allclose(by_variance.all_scores, between, rtol=1e-4, atol=1e-6)
+    bald = cx.active.BALD().choose(pool, 3, key=key)
+    np.testing.assert_allclose(bald.all_scores, 0.5 * np.log1p(between / 0.25), atol=1e-5)
+    for name in ("epig", "power-bald", "core-set"):
+        assert len({*cx.active.get(name)().choose(pool, 3, key=key).indices.tolist()}) == 3
+    for name in ("entropy", "batchbald", "badge", "variation-ratio-greedy"):
+        refused(lambda n=name: cx.active.get(n)().choose(pool, 3, key=key), "of numbers; use")
