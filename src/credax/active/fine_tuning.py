@@ -136,8 +136,8 @@ class AnchoredDescent(Dynamics):
 def pull_gradient(params: PyTree, mean: PyTree) -> PyTree:
     """The gradient of ``Σ |θ - θ_SWA|`` over arrays: unit vectors, and zero where both are equal.
 
-    >>> pull_gradient({"w": jnp.array([3.0, 4.0])}, {"w": jnp.zeros(2)})["w"].round(2).tolist()
-    [0.6000000238418579, 0.800000011920929]
+    >>> pull_gradient({"w": jnp.array([3.0, 0.0])}, {"w": jnp.array([1.0, 0.0])})["w"].tolist()
+    [1.0, 0.0]
     """
 
     def one(leaf, centre):

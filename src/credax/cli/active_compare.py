@@ -28,6 +28,8 @@ from credax.report.pictures import is_images
 
 DEFAULT_ROOT = "runs"
 SHOWN = 10
+PASSED = ("query", "rounds", "initial", "retrain", "scoring_pool", "keep_members")
+"""Settings that the loop knows by the same names."""
 
 
 def compare(config: Compare, flags: list[str]) -> None:
@@ -46,34 +48,26 @@ def compare(config: Compare, flags: list[str]) -> None:
     if config.final is not None:
         (final,) = read_variants((config.final,), None, config.task, config.members, flags)
     console = Console(stderr=True, quiet=config.quiet or config.json)
-    jobs = [job.with_task(variant.task) for variant in variants]
-    total = len(variants) * len(acquisitions) * config.seeds
+    seeds = range(config.seeds)
+    arms = [(v, text, seed) for v in variants for text in acquisitions for seed in seeds]
     runs: list[LearningRun] = []
-    for own, variant in zip(jobs, variants, strict=True):
-        for text, acquisition in acquisitions.items():
-            arm = text if len(variants) == 1 else f"{variant.label}, {text}"
-            for seed in range(config.seeds):
-                line = f"{arm}, seed {seed}  ({len(runs) + 1} of {total})"
-                console.print(line, markup=False, highlight=False)
-                folder = root / f"{_plain(variant.label)}_{_plain(text)}_{seed}"
-                history = run_loop(
-                    own.problem,
-                    variant.method,
-                    dataset,
-                    acquisition=acquisition,
-                    query=config.query,
-                    rounds=config.rounds,
-                    initial=config.initial,
-                    retrain=config.retrain,
-                    scoring_pool=config.scoring_pool,
-                    final=None if final is None else final.method,
-                    key=seed,
-                    training=own.training,
-                    folder=folder,
-                    keep_members=config.keep_members,
-                    progress=False if config.quiet or config.json else None,
-                )
-                runs.append(learning_run(arm, seed, history, dataset, config.repeat))
+    for number, (variant, text, seed) in enumerate(arms, 1):
+        arm = text if len(variants) == 1 else f"{variant.label}, {text}"
+        line = f"{arm}, seed {seed}  ({number} of {len(arms)})"
+        console.print(line, markup=False, highlight=False)
+        history = run_loop(
+            job.with_task(variant.task).problem,
+            variant.method,
+            dataset,
+            acquisition=acquisitions[text],
+            final=None if final is None else final.method,
+            key=seed,
+            training=job.with_task(variant.task).training,
+            folder=root / f"{_plain(variant.label)}_{_plain(text)}_{seed}",
+            progress=False if config.quiet or config.json else None,
+            **{name: getattr(config, name) for name in PASSED},
+        )
+        runs.append(learning_run(arm, seed, history, dataset, config.repeat))
     learning = _learning(config, job, variants, dataset, runs)
     write_atomic(root / "results.csv", _csv([header(learning), *table(learning)]))
     write_atomic(root / "curves.csv", _csv(curve_rows(learning)))

@@ -140,39 +140,47 @@ def _take(run: PersonRun, labels: dict[int, str]) -> str:
     """Put answers into the state; a sentence that says what came."""
     if not labels:
         return "no labels yet"
-    standing, state = run.standing, run.state
+    standing, before = run.standing, len(run.state.labelled)
     if standing.task == "auto":
         standing = dataclasses.replace(standing, task=task_of_labels(list(labels.values())))
-    new = sorted(set(labels.values()) - set(standing.classes))
+    said = f"{len(labels)} labels"
     if standing.task == "classification":
-        standing = dataclasses.replace(standing, classes=(*standing.classes, *new))
-        values = np.array([standing.classes.index(label) for label in labels.values()], np.int32)
+        new = sorted(set(labels.values()) - set(standing.classes))
+        classes = (*standing.classes, *new)
+        values = np.array([classes.index(label) for label in labels.values()], np.int32)
+        check = _check_of_guesses(standing.guesses, labels, before)
+        standing = dataclasses.replace(standing, classes=classes, checks=standing.checks + check)
+        for _, answers, right in check:
+            said += f"; before them the model would have said {right} of {answers} right"
+        said += f"; new classes: {', '.join(new)}" if new and before else ""
     else:
         values = np.array([float(label) for label in labels.values()], np.float32)
-    guessed = [standing.guesses.get(str(row)) == label for row, label in labels.items()]
-    counted = [str(row) in standing.guesses for row in labels]
-    rows = np.array(list(labels), np.int64)
+    run.state = _with_answers(run.state, np.array(list(labels), np.int64), values)
+    run.standing = dataclasses.replace(standing, why=(), guesses={})
+    return said
+
+
+def _check_of_guesses(
+    guesses: dict[str, str], labels: dict[int, str], before: int
+) -> tuple[tuple[int, int, int], ...]:
+    """Labels before, answers to rows with a guess, and how many were guessed; or nothing."""
+    pairs = [(guesses[str(row)], label) for row, label in labels.items() if str(row) in guesses]
+    return ((before, len(pairs), sum(a == b for a, b in pairs)),) if pairs else ()
+
+
+def _with_answers(state: State, rows: np.ndarray, values: np.ndarray) -> State:
+    """The state with new labels, and corrected ones in their old places."""
     old = np.isin(rows, state.labelled)
     if old.any():
         changed = state.labels.copy()
         for row, value in zip(rows[old], values[old], strict=True):
             changed[np.flatnonzero(state.labelled == row)[0]] = value
         state = dataclasses.replace(state, labels=changed)
-    others = np.setdiff1d(rows[~old], state.asked)
-    scores = np.r_[state.asked_scores, np.full(len(others), np.nan)]
-    before = len(state.labelled)
-    state = state.ask(np.r_[state.asked, others], scores)
-    state = state.tell(rows[~old], values[~old], len(state.rounds))
-    said = f"{len(labels)} labels"
-    if any(counted) and standing.task == "classification":
-        right = sum(guessed)
-        checks = (*standing.checks, (before, sum(counted), right))
-        standing = dataclasses.replace(standing, checks=checks)
-        said += f"; before them the model would have said {right} of {sum(counted)} right"
-    if new and before and standing.task == "classification":
-        said += f"; new classes: {', '.join(new)}"
-    run.state, run.standing = state, dataclasses.replace(standing, why=(), guesses={})
-    return said
+    # Rows that were asked for earlier may be answered late.
+    late = np.setdiff1d(rows[~old], state.asked)
+    scores = np.r_[state.asked_scores, np.full(len(late), np.nan)]
+    state = state.ask(np.r_[state.asked, late], scores)
+    return state.tell(rows[~old], values[~old], len(state.rounds))
 
 
 def _first_standing(config: Start, rows: Unlabelled, test: Unlabelled | None) -> Standing:
