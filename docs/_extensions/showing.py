@@ -65,8 +65,11 @@ def options(record: type) -> Table:
     )
 
 
-def terminal(*commands: str, columns: int = 88) -> None:
-    """Print commands and what they answer, as in a terminal of so many columns."""
+def terminal(*commands: str, columns: int = 88, refused: bool = False) -> None:
+    """Print commands and what they answer, as in a terminal of so many columns.
+
+    With ``refused`` the last one is a mistake, and the sentence that it gets is printed too.
+    """
     environment = {**os.environ, "COLUMNS": str(columns), "NO_COLOR": "1", "TERM": "dumb"}
     answer = subprocess.run(
         [sys.executable, "-c", _SESSION, *commands],
@@ -74,9 +77,10 @@ def terminal(*commands: str, columns: int = 88) -> None:
         text=True,
         env=environment,
     )
-    if answer.returncode:
+    if answer.returncode != (2 if refused else 0):
         raise RuntimeError(answer.stderr)
-    print("\n".join(line.rstrip() for line in answer.stdout.splitlines()))
+    said = answer.stdout + (textwrap.fill(answer.stderr, columns) if refused else "")
+    print("\n".join(line.rstrip() for line in said.splitlines()))
 
 
 # One process for all commands of a cell: importing jax takes longer than most of them.

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from credax.lazy import lazy_package
 
 if TYPE_CHECKING:
+    from credax import active as active
     from credax import adapters as adapters
     from credax import calibration as calibration
     from credax import data as data

@@ -182,3 +182,32 @@ def read_calibrator(name, folder):
     if isinstance(after, calibration.RecalibratedPrediction):
         return [np.asarray(after.as_mixture().mean)]
     return numbers(after)
+
+
+def make_person(folder):
+    """A run that asks a person, before anything is trained."""
+    from credax.cli.main import main
+
+    lines = [
+        f"{number % 7},{'ab'[number % 2]},{'yes' if number < 3 else ''}" for number in range(9)
+    ]
+    (folder / "pool.csv").write_text("\n".join(["size,sort,label", *lines, ""]))
+    flags = ["--data", str(folder / "pool.csv"), "--target", "label", "--initial", "3", "--quiet"]
+    assert main(["active", "start", *flags, "--out", str(folder / "run")]) == 0
+
+
+def read_person(folder):
+    """Everything that tell and status read of a run, and the table that a person fills."""
+    from credax.active.folder import LoopFolder
+    from credax.cli.active_person import asking
+    from credax.cli.person_run import open_run
+    from credax.cli.person_status import print_status, summary
+    from credax.cli.to_label import TABLE, write_questions
+
+    run = open_run(LoopFolder(folder / "run"))
+    print_status(run)
+    print(summary(run), run.settings, run.task, run.preparation)
+    found = asking(run)
+    write_questions(run)
+    answers = found.read(folder / "run" / TABLE)
+    return [np.asarray(run.pool, np.float64), run.units.mean, np.float64(len(answers.labels))]

@@ -47,6 +47,9 @@ MODULATED = "methods/test_modulated.py::test_"
 NODES = "methods/test_node_and_lp.py::test_"
 MASKS = "methods/test_masks_and_packed.py::test_"
 FLOWS = "methods/test_mnf.py::test_"
+SCORES, JOINT, BATCHBALD = "active/acquisition.py", "active/joint.py", "active/batch_bald.py"
+ACQUISITIONS = "active/test_acquisition.py::test_"
+BATCHBALDS = "active/test_batch_bald.py::test_"
 
 WELFORD = "lambda s, d, p, m: s + jnp.where(due, d * (p - m), 0), m2, gap,"
 SQUARES = "lambda s, o, p, m: jnp.where(due, s + (n - 1) * o**2 + p**2 - n * m**2, s), m2, mean,"
@@ -314,6 +317,98 @@ DEFECTS = {
             ),
         ),
         NODES + "every_pair_of_bounds_gives_its_number",
+    ),
+    "bought-rows-stay-in-the-pool": Defect(
+        (Edit("active/state.py", "        free[self.labelled] = False\n", ""),),
+        "active/test_active_loop.py::test_each_round_moves_exactly_the_query_from_the_pool_to_the_labels",
+    ),
+    "a-preset-whose-start-is-not-read": Defect(
+        (
+            Edit(
+                "active/snapshot_presets.py",
+                "start=self.start / self.epochs",
+                "start=100 / self.epochs",
+            ),
+        ),
+        "active/test_active_snapshots.py::test_presets_store_the_number_of_snapshots_that_they_say",
+    ),
+    "variation-ratio-of-the-mean": Defect(
+        (
+            Edit(
+                SCORES,
+                'return 1 - jnp.max(_votes(_classes(prediction, "variation_ratio")), axis=-1)',
+                "label = prediction.label[:, None]\n"
+                "    return 1 - jnp.take_along_axis(_votes(prediction), label, axis=-1)[:, 0]",
+            ),
+        ),
+        ACQUISITIONS + "votes_are_of_members_and_not_of_their_mean",
+    ),
+    "variation-ratio-of-another-layout": Defect(
+        (Edit(SCORES, "dtype=prediction.log_probs.dtype), axis=0)", "dtype=float), axis=1)"),),
+        ACQUISITIONS + "transposed_members_and_rows_are_another_prediction",
+    ),
+    "bald-of-zero-log-zero": Defect(
+        (
+            Edit(
+                SCORES, "return jnp.where(log_probs > -jnp.inf, log_probs, 0.0)", "return log_probs"
+            ),
+        ),
+        ACQUISITIONS + "certain_members_give_numbers",
+    ),
+    "batchbald-of-zero-log-zero": Defect(
+        (Edit(JOINT, "jnp.log(jnp.maximum(p, least))", "jnp.log(p)"),),
+        BATCHBALDS + "forty_confident_rows_in_single_precision",
+    ),
+    "batchbald-multiplies-in-single-precision": Defect(
+        (
+            Edit(
+                JOINT,
+                "np.exp(self.log_joint - np.where(np.isfinite(top), top, 0.0))",
+                "np.exp(self.log_joint).astype(np.float32).astype(float)",
+            ),
+        ),
+        BATCHBALDS + "sixty_rows_of_ten_classes_in_single_precision",
+    ),
+    "batchbald-takes-one-more": Defect(
+        (Edit(BATCHBALD, "for number in range(count):", "for number in range(count + 1):"),),
+        BATCHBALDS + "exactly_as_many_rows_as_asked_for",
+    ),
+    "batchbald-stops-at-a-threshold": Defect(
+        (
+            Edit(
+                BATCHBALD,
+                "        tied = np.flatnonzero(",
+                "        if number and gains.max() < 0.1:\n"
+                "            break\n"
+                "        tied = np.flatnonzero(",
+            ),
+        ),
+        BATCHBALDS + "exactly_as_many_rows_as_asked_for",
+    ),
+    "batchbald-without-the-shared-entropy": Defect(
+        (Edit(JOINT, "least)), axis=1) - own", "least)), axis=1)"),),
+        BATCHBALDS + "scores_of_a_set_are_its_joint_information",
+    ),
+    "batchbald-takes-logits-for-probabilities": Defect(
+        (
+            Edit(
+                BATCHBALD,
+                "joint.with_entropies(prediction.members)",
+                "joint.with_entropies(prediction.log_probs)",
+            ),
+        ),
+        BATCHBALDS + "logits_and_probabilities_agree",
+    ),
+    "greedy-ratio-of-unset-memory": Defect(
+        (
+            Edit(
+                "active/greedy_variation.py",
+                "log_probs = jnp.maximum(prediction.log_probs, np.log(LEAST))",
+                "members = np.asarray(prediction.members)\n"
+                "    log_probs = jnp.asarray(np.log(members, where=members > 0))",
+            ),
+        ),
+        "active/test_batch_choices.py::test_greedy_variation_ratio_of_certain_members",
     ),
     "noise-without-a-floor": Defect(
         (Edit("likelihoods/learned.py", "VARIANCE_FLOOR = 1e-6", "VARIANCE_FLOOR = 0.0"),),

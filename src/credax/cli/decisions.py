@@ -7,8 +7,11 @@ from credax.data import Dataset
 HEADER = ("column", "is", "becomes", "note")
 
 
-def print_decisions(dataset: Dataset, console: Any) -> None:
-    """Print what becomes of every column of a table, or of pictures; nothing for other data."""
+def print_decisions(dataset: Dataset, console: Any, counted: bool = True) -> None:
+    """Print what becomes of every column of a table, or of pictures; nothing for other data.
+
+    With ``counted`` the title has the rows of every split.
+    """
     if dataset.preparation is None:
         return
     from rich.box import SIMPLE_HEAD
@@ -18,7 +21,7 @@ def print_decisions(dataset: Dataset, console: Any) -> None:
     rows = {"training": dataset.train, "validation": dataset.validation, "test": dataset.test}
     counts = ", ".join(f"{len(split)} {name}" for name, split in rows.items() if split is not None)
     table = Table(
-        title=Text(f"{dataset.name}: {counts} rows"),
+        title=Text(f"{dataset.name}: {counts} rows" if counted else dataset.name),
         title_justify="left",
         box=SIMPLE_HEAD,
         pad_edge=False,

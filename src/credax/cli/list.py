@@ -28,6 +28,7 @@ class List:
             "metrics",
             "corruptions",
             "calibrators",
+            "acquisitions",
             "experiments",
             "runs",
         ],
@@ -50,6 +51,7 @@ def run(arguments: list[str]) -> None:
         "metrics": _metrics,
         "corruptions": _corruptions,
         "calibrators": _calibrators,
+        "acquisitions": _acquisitions,
         "experiments": _experiments,
         "runs": lambda: _runs(Path(config.root)),
     }[config.what]()
@@ -122,6 +124,12 @@ def _corruptions() -> list[dict[str, Any]]:
         }
         for name in corruptions.names()
     ]
+
+
+def _acquisitions() -> list[dict[str, Any]]:
+    from credax import active
+
+    return [{"acquisition": name, "what it is": active.describe(name)} for name in active.names()]
 
 
 def _calibrators() -> list[dict[str, Any]]:

@@ -29,9 +29,10 @@ COMMANDS = {
     "pull": "fetch a shared run or zoo: credax pull hf://user/name FOLDER",
     "report": "the report page of one or more finished runs",
     "reproduce": "run a published experiment and print its table beside the published one",
+    "active": "active learning: which rows to label next; a person or a data set answers",
     "pca": "principal components of a data set's inputs: credax pca DATA OUT.npz",
     "zoo": "populations of thousands of networks on disk: train, import, verify, analyse",
-    "list": "list methods, datasets, networks, metrics, corruptions, calibrators or runs",
+    "list": "list methods, datasets, networks, metrics, acquisitions, ... or runs",
     "show": "what a run is and how far it is",
     "show-structure": "the groups of hidden units of a network and their symmetries",
 }

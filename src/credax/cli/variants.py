@@ -45,7 +45,9 @@ def read_variants(
     ``flags`` are those of the command: settings of the recipe that a method cannot have are left
     out, chosen ones are not.
     """
-    chosen = [_split(text) for text in texts] if grid is None else read_grid(Path(grid), texts)
+    chosen = (
+        [split_options(text) for text in texts] if grid is None else read_grid(Path(grid), texts)
+    )
     found = [_variant(name, options, task, members, flags) for name, options in chosen]
     seen: set[str] = set()
     for variant in found:
@@ -78,7 +80,7 @@ def read_grid(path: Path, names: tuple[str, ...]) -> list[tuple[str, dict[str, A
                 "below a method, such as [swag]"
             )
     shared = content.pop("all", {})
-    tables = content or {name: dict(_split(name)[1]) for name in names}
+    tables = content or {name: dict(split_options(name)[1]) for name in names}
     found = []
     for name, part in tables.items():
         axes = {**shared, **part}
@@ -87,11 +89,11 @@ def read_grid(path: Path, names: tuple[str, ...]) -> list[tuple[str, dict[str, A
                 raise InputError(f"grid is {path}, which has no value for {option}; give some")
         lists = [v if isinstance(v, list) else [v] for v in axes.values()]
         for values in itertools.product(*lists):
-            found.append((_split(name)[0], dict(zip(axes, values, strict=True))))
+            found.append((split_options(name)[0], dict(zip(axes, values, strict=True))))
     return found
 
 
-def _split(text: str) -> tuple[str, dict[str, Any]]:
+def split_options(text: str, flag: str = "methods") -> tuple[str, dict[str, Any]]:
     """``name:option=value:option=value``."""
     name, *rest = text.split(":")
     options = {}
@@ -99,7 +101,7 @@ def _split(text: str) -> tuple[str, dict[str, Any]]:
         option, equals, value = part.partition("=")
         if not equals or not option:
             raise InputError(
-                f"methods has {text!r}; write options as name=value after a colon, such as "
+                f"{flag} has {text!r}; write options as name=value after a colon, such as "
                 "swag:modes=5:rank=20"
             )
         try:

@@ -55,8 +55,7 @@ def read_folder(
     64 by 64. More than 512 MB are kept in a file of the user's cache folder and streamed from it.
     """
     folder = Path(folder)
-    if size is not None and (isinstance(size, bool) or not 4 <= size <= MOST_SIZE):
-        raise InputError(f"size is {size}; give a number of pixels from 4 to {MOST_SIZE}")
+    check_size(size)
     found = list_pictures(folder)
     classes = _classes(found, folder)
     headers = list(in_threads(read_header, [each.path for each in found]))
@@ -65,7 +64,7 @@ def read_folder(
     sound = [(each, header) for each, header in pairs if isinstance(header, Header)]
     if not sound:
         raise InputError(f"{folder}: {sentence(damaged, len(found))}; none is left")
-    shape = _shape([header for _, header in sound], size)
+    shape = picture_shape([header for _, header in sound], size)
     kept = [each for each, _ in sound]
     rest: Any = {"test_fraction": test_fraction, "seed": split or 0, "validation": validation}
     rest |= {"train_rows": train_rows, "test_rows": test_rows}
@@ -183,7 +182,15 @@ def _classes(found: list[Found], folder: Path) -> tuple[str, ...]:
     return classes
 
 
-def _shape(headers: list[Header], size: int | None) -> tuple[int, int, int]:
+def check_size(size: int | None) -> None:
+    """Raise an error if pictures cannot be scaled to so many pixels a side."""
+    if size is not None and (isinstance(size, bool) or not 4 <= size <= MOST_SIZE):
+        raise InputError(f"size is {size}; give a number of pixels from 4 to {MOST_SIZE}")
+
+
+def picture_shape(headers: list[Header], size: int | None) -> tuple[int, int, int]:
+    """Height, width and channels of the inputs that pictures become."""
+    check_size(size)
     channels = 1 if all(header.grey for header in headers) else 3
     sizes = {(header.height, header.width) for header in headers}
     if size is None and len(sizes) == 1 and max(max(each) for each in sizes) <= SIZE:

@@ -222,7 +222,7 @@ def _dataset(
     _warn_of_held_out(inputs, encoded.flags, ~train)
     rows = {part: (encoded.x[index], found.y[index]) for part, index in parts.items()}
     made = assemble(name, rows, found.task, found.classes, columns.features, wanted)
-    units = _units(columns, made.train.inputs)
+    units = column_units(columns, made.train.inputs)
     splits = {
         part: dataclasses.replace(getattr(made, part), inputs=units)
         for part in ("train", "test", "validation")
@@ -231,7 +231,7 @@ def _dataset(
     return dataclasses.replace(made, preparation=columns, **splits)
 
 
-def _units(columns: Columns, units: Standardise | None) -> Standardise | None:
+def column_units(columns: Columns, units: Standardise | None) -> Standardise | None:
     """Zeros and ones stay as they are: a rare level must not become a large number."""
     if units is None:
         return None

@@ -47,6 +47,18 @@ REGISTRY = {
         "efficient_ensembles_cifar100",
         "the same on CIFAR-100: Wide ResNet 28-10 as published",
     ),
+    "active-mnist": (
+        "active_mnist",
+        "MNIST from 20 labels on, five acquisitions (Gal et al. 2017)",
+    ),
+    "active-repeated-mnist": (
+        "active_repeated_mnist",
+        "a pool with copies: BatchBALD against BALD (Kirsch et al. 2019)",
+    ),
+    "active-snapshots": (
+        "active_snapshots",
+        "labels chosen by snapshots, a deep ensemble and MC dropout (Jung et al. 2023)",
+    ),
     "hmc-exchangeability": ("hmc_exchangeability", "do chains of HMC visit every order of units"),
     "uci": ("uci", "regression on the UCI sets with their standard splits"),
     "equivariance-toy": ("equivariance_toy", "asymmetric members, a symmetric mean, at every step"),

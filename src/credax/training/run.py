@@ -149,7 +149,7 @@ class RunFolder:
             config = before()
         old = _filled(stored, {name: d for name, d in defaults.items() if name in stored})
         if compared(old) != compared(config):
-            difference = _first_difference(compared(old), compared(config))
+            difference = first_difference(compared(old), compared(config))
             raise InputError(
                 f"{self.path} holds a run with other settings ({difference}); "
                 "choose another folder with --out, or repeat the run's own settings to resume it"
@@ -258,13 +258,14 @@ def _filled(old: Any, defaults: Any) -> Any:
     return {**old, **known}
 
 
-def _first_difference(old: Any, new: Any, where: str = "") -> str:
+def first_difference(old: Any, new: Any, where: str = "") -> str:
+    """Where two configurations differ first, in words."""
     if where in ("dataset.rows", "dataset.classes", "rows", "validation_rows"):
         return "its rows are others"
     if isinstance(old, dict) and isinstance(new, dict):
         for name in sorted({*old, *new}):
             if old.get(name) != new.get(name):
-                return _first_difference(old.get(name), new.get(name), f"{where}.{name}".strip("."))
+                return first_difference(old.get(name), new.get(name), f"{where}.{name}".strip("."))
     return f"{where} is {_short(old)} there and {_short(new)} here"
 
 

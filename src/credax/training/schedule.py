@@ -6,6 +6,7 @@ the base rate and by a linear warm-up.
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import jax.numpy as jnp
@@ -109,6 +110,43 @@ def _after(start: int, high: float, factor: Factor) -> Factor:
 def cycle_start(training: Training, num_data: int) -> int:
     """The step at which cycles begin, at the start of an epoch."""
     return math.floor(training.cycle_start * training.epochs) * training.steps_per_epoch(num_data)
+
+
+@dataclass(frozen=True)
+class OneCycle:
+    """One cycle up to ten times the base rate, then slowly back to it, then constant.
+
+    Cosines from ``peak / 25`` up to the peak in three tenths of the first ``start`` steps, down to
+    ``peak / 250000`` in the rest of them, up to the peak again in ``anneal`` steps, and no further.
+    The first part is that of Smith and Topin 2019 as optax and PyTorch have it; the whole is the
+    rate of Jung, Kim, Lee 2023.
+
+    >>> rate = OneCycle(1e-3, start=100, anneal=50)
+    >>> [round(float(rate(step)), 6) for step in (0, 30, 100, 125, 150, 200)]
+    [0.0004, 0.01, 0.0, 0.005, 0.01, 0.01]
+    """
+
+    base: float
+    start: int
+    anneal: int
+    ratio: float = 10.0
+    """Peak over base rate."""
+
+    def __call__(self, step: Any) -> Any:
+        """The rate at a step."""
+        peak = self.ratio * self.base
+        first, rise = peak / 25, max(1.0, 0.3 * self.start)
+        last = first / 1e4
+        up = _between(first, peak, step / rise)
+        down = _between(peak, last, (step - rise) / max(1.0, self.start - rise))
+        back = _between(last, peak, (step - self.start) / max(1, self.anneal))
+        cycle = jnp.where(step < rise, up, down)
+        return jnp.where(step < self.start, cycle, back)
+
+
+def _between(low: float, high: float, share: Any) -> Any:
+    """Half a cosine from one value to the other, ends kept."""
+    return low + (high - low) * (1 - jnp.cos(jnp.pi * jnp.clip(share, 0, 1))) / 2
 
 
 def learning_rate_at(training: Training, num_data: int) -> Factor:
