@@ -8,6 +8,11 @@ from typing import TYPE_CHECKING
 from credax.lazy import lazy_package
 
 if TYPE_CHECKING:
+    from credax.design import models as models
+    from credax.design.choosing import Recommendation as Recommendation
+    from credax.design.choosing import information as information
+    from credax.design.choosing import optimise as optimise
+    from credax.design.choosing import recommend as recommend
     from credax.design.contrastive import nested as nested
     from credax.design.guides import GuideTraining as GuideTraining
     from credax.design.information import GridPosterior as GridPosterior
@@ -20,6 +25,7 @@ if TYPE_CHECKING:
     from credax.design.information import update_nodes as update_nodes
     from credax.design.model import DesignModel as DesignModel
     from credax.design.models.memory import working_memory as working_memory
+    from credax.design.several import several as several
     from credax.design.variational import ace as ace
     from credax.design.variational import marginal as marginal
     from credax.design.variational import marginal_likelihood_free as marginal_likelihood_free

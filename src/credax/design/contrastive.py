@@ -82,9 +82,7 @@ def _drawn(model: DesignModel, xi, key, size: int, inner: int):
     theta = draw_prior(model, first, size)
     others = draw_prior(model, second, inner)
     y = jax.vmap(lambda k, t: model.outcome_sample(k, t, xi))(jax.random.split(third, size), theta)
-    own = jax.vmap(lambda y, t: model.outcome_log_prob(y, t, xi))(y, theta)
-    each = jax.vmap(lambda y: logsumexp(_log_probs(model, y, others, xi)))(y)
-    return contrast(own, each, inner)
+    return contrast(*log_sums(model, y, theta, others, xi), inner)
 
 
 def _listed(model: DesignModel, xi, key, size: int, inner: int):
@@ -110,5 +108,13 @@ def draw_prior(model: DesignModel, key: Key[Array, ""], count: int) -> Any:
     return jax.vmap(model.prior_sample)(jax.random.split(key, count))
 
 
-def _log_probs(model: DesignModel, y, theta, xi):
-    return jax.vmap(lambda t: model.outcome_log_prob(y, t, xi))(theta)
+def log_sums(
+    model: DesignModel, y: Array, theta: Any, others: Any, xi: Array
+) -> tuple[Float[Array, " draws"], Float[Array, " draws"]]:
+    """``log p(y|θ_0)`` of each draw with its outcome, and ``log Σ_l p(y|θ_l)`` over the others."""
+    own = jax.vmap(lambda y, t: model.outcome_log_prob(y, t, xi))(y, theta)
+
+    def over_others(y):
+        return logsumexp(jax.vmap(lambda t: model.outcome_log_prob(y, t, xi))(others))
+
+    return own, jax.vmap(over_others)(y)

@@ -23,7 +23,8 @@ def death_process(individuals: int = 50, latest: float = 3.0) -> DesignModel:
     """
 
     def log_prob(y, theta, time):
-        alive = -time * theta
+        # A float: the gradient by the time does not pass a whole number.
+        y, alive = jnp.asarray(y, float), -time * theta
         dead = -jnp.expm1(alive)
         count = individuals
         choose = gammaln(count + 1.0) - gammaln(y + 1.0) - gammaln(count - y + 1.0)
