@@ -9,6 +9,10 @@ from credax.lazy import lazy_package
 
 if TYPE_CHECKING:
     from credax.design import models as models
+    from credax.design.adaptive import adapt as adapt
+    from credax.design.adaptive import believe as believe
+    from credax.design.beliefs.belief import Belief as Belief
+    from credax.design.beliefs.belief import Experiments as Experiments
     from credax.design.choosing import Recommendation as Recommendation
     from credax.design.choosing import information as information
     from credax.design.choosing import optimise as optimise
@@ -25,6 +29,10 @@ if TYPE_CHECKING:
     from credax.design.information import update_nodes as update_nodes
     from credax.design.model import DesignModel as DesignModel
     from credax.design.models.memory import working_memory as working_memory
+    from credax.design.plans import best_static_plan as best_static_plan
+    from credax.design.plans import greedy_plan as greedy_plan
+    from credax.design.plans import optimal_plan as optimal_plan
+    from credax.design.plans import static_plan as static_plan
     from credax.design.several import several as several
     from credax.design.variational import ace as ace
     from credax.design.variational import marginal as marginal
