@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from credax import adapters as adapters
     from credax import calibration as calibration
     from credax import data as data
+    from credax import design as design
     from credax import groups as groups
     from credax import hub as hub
     from credax import infinite as infinite

@@ -1,0 +1,43 @@
+"""Bayesian experimental design: which experiment says most about the parameters.
+
+Names are loaded when first used.
+"""
+
+from typing import TYPE_CHECKING
+
+from credax.lazy import lazy_package
+
+if TYPE_CHECKING:
+    from credax.design import models as models
+    from credax.design.adaptive import adapt as adapt
+    from credax.design.adaptive import believe as believe
+    from credax.design.beliefs.belief import Belief as Belief
+    from credax.design.beliefs.belief import Experiments as Experiments
+    from credax.design.choosing import Recommendation as Recommendation
+    from credax.design.choosing import information as information
+    from credax.design.choosing import optimise as optimise
+    from credax.design.choosing import recommend as recommend
+    from credax.design.contrastive import nested as nested
+    from credax.design.guides import GuideTraining as GuideTraining
+    from credax.design.information import GridPosterior as GridPosterior
+    from credax.design.information import Information as Information
+    from credax.design.information import entropy_reduction as entropy_reduction
+    from credax.design.information import exact as exact
+    from credax.design.information import kl_gain as kl_gain
+    from credax.design.information import linear_gaussian as linear_gaussian
+    from credax.design.information import prior_on_nodes as prior_on_nodes
+    from credax.design.information import update_nodes as update_nodes
+    from credax.design.model import DesignModel as DesignModel
+    from credax.design.models.memory import working_memory as working_memory
+    from credax.design.plans import best_static_plan as best_static_plan
+    from credax.design.plans import greedy_plan as greedy_plan
+    from credax.design.plans import optimal_plan as optimal_plan
+    from credax.design.plans import static_plan as static_plan
+    from credax.design.several import several as several
+    from credax.design.variational import ace as ace
+    from credax.design.variational import marginal as marginal
+    from credax.design.variational import marginal_likelihood_free as marginal_likelihood_free
+    from credax.design.variational import posterior_bound as posterior_bound
+    from credax.design.variational import vnmc as vnmc
+
+__getattr__, __dir__, __all__ = lazy_package(__name__, __file__)  # pyright: ignore[reportUnsupportedDunderAll]

@@ -1,0 +1,1 @@
+"""What is believed of the parameters after outcomes were seen, in four ways."""
