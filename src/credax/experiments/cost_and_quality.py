@@ -5,7 +5,7 @@ a busy machine are in ``benchmarks/efficient_ensembles.py``.
 """
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import Any
@@ -29,7 +29,7 @@ from credax.report.numbers import fixed
 from credax.report.svg import Axis, Frame
 from credax.training import RunFolder
 
-SINGLE, ENSEMBLE = "Single network", "Deep ensemble"
+SINGLE, ENSEMBLE = _LINES = ("Single network", "Deep ensemble")
 SCORES = ("accuracy", "nll", "ece", "disagreement")
 # One compiled shape for all that is predicted, and no rows that only fill a batch.
 BATCH = 128
@@ -156,17 +156,25 @@ def cost_figure(results: list[Result]) -> Figure | None:
     if SINGLE not in labels:
         return None
     nll = [mean(results, label, "nll") for label in labels]
+    columns = {"Training": "training_seconds", "Prediction": "prediction_ms_per_row"}
+    costs = {
+        title: [mean(results, label, name) / mean(results, SINGLE, name) for label in labels]
+        for title, name in columns.items()
+    }
+    return cost_panels(labels, nll, costs)
+
+
+def cost_panels(
+    labels: Sequence[str], nll: Sequence[float], costs: Mapping[str, Sequence[float]]
+) -> Figure:
+    """NLL of labelled methods against costs over one network's, a panel for each kind of cost."""
     panels = []
-    for title, name in (
-        ("Training", "training_seconds"),
-        ("Prediction", "prediction_ms_per_row"),
-    ):
-        cost = [mean(results, label, name) / mean(results, SINGLE, name) for label in labels]
+    for title, cost in costs.items():
         x = Axis.around(cost, f"{title.lower()} time over one network's", log=True, pad=0.12)
         y = Axis.around(nll, "NLL (nats)", pad=0.1)
         frame = Frame(x, y, right=500, bottom=330)
-        known = [label for label in (SINGLE, ENSEMBLE) if label in labels]
-        layers = [Reference([x.low, x.high], [mean(results, label, "nll")] * 2) for label in known]
+        known = [value for label, value in zip(labels, nll, strict=True) if label in _LINES]
+        layers = [Reference([x.low, x.high], [value] * 2) for value in known]
         panels.append(Panel(title, frame, [*layers, NamedPoints(cost, nll, labels)]))
     caption = (
         "NLL on clean test rows against cost, mean over seeds; lower and further left is better. "
