@@ -50,6 +50,12 @@ def start(config: Start) -> None:
     task = _checked(config)
     rows = _rows(config, task)
     test = None if config.test is None else _test_rows(config.test, task, rows)
+    free = sum(not label for label in rows.labels)
+    if config.query > free:
+        raise InputError(
+            f"query is {config.query} and {source_name(task)} has {free} rows without a label; "
+            "ask for fewer at a time"
+        )
     names = [f.name for f in dataclasses.fields(PersonSettings)]
     settings = PersonSettings(**{name: getattr(config, name) for name in names})
     source = Path(task.data)
@@ -72,6 +78,11 @@ def start(config: Start) -> None:
         if not config.quiet:
             _print_decisions(run)
         _go_on(run, config.quiet)
+
+
+def source_name(task: Task) -> str:
+    """The name of the file or folder of rows."""
+    return Path(task.data).name
 
 
 def tell(config: Tell) -> None:
