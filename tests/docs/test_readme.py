@@ -58,10 +58,17 @@ def test_the_commands(tmp_path, monkeypatch, capsys):
     np.save("inputs.npy", cx.data.load("digits").test.x[:3])
     customers(60).to_csv("customers.csv", index=False)
     customers(5).drop(columns="outcome").to_csv("new.csv", index=False)
+    pool = customers(60).drop(columns="id").rename(columns={"outcome": "label"})
+    pool.loc[20:, "label"] = None
+    pool.to_csv("pool.csv", index=False)
     assert {line[0] for line in commands()} >= {"compare", "fit", "evaluate", "predict", "report"}
     for arguments in filter(here, commands()):
-        quick = ["--epochs", "1", "--quiet"] if arguments[0] in ("compare", "fit") else []
+        short = arguments[0] in ("compare", "fit", "active")
+        quick = ["--epochs", "1", "--quiet"] if short else []
         quick = ["--scale", "test", "--quiet"] if arguments[0] == "reproduce" else quick
+        # A large data set that happens to be on this machine is not trained on whole.
+        few = ["--train-rows", "200", "--test-rows", "50"] if "fashion-mnist" in arguments else []
+        quick = [*quick, *few]
         assert main([*arguments, *quick]) == 0, capsys.readouterr().err
     assert (tmp_path / "runs" / "compare_digits" / "report.html").exists()
     assert (tmp_path / "runs" / "ensemble" / "report.html").exists()
