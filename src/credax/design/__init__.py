@@ -11,10 +11,11 @@ if TYPE_CHECKING:
     from credax.design import models as models
     from credax.design.adaptive import adapt as adapt
     from credax.design.adaptive import believe as believe
+    from credax.design.batches import several as several
     from credax.design.beliefs.belief import Belief as Belief
     from credax.design.beliefs.belief import Experiments as Experiments
     from credax.design.choosing import Recommendation as Recommendation
-    from credax.design.choosing import information as information
+    from credax.design.choosing import expected_information as expected_information
     from credax.design.choosing import optimise as optimise
     from credax.design.choosing import recommend as recommend
     from credax.design.contrastive import nested as nested
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
     from credax.design.plans import greedy_plan as greedy_plan
     from credax.design.plans import optimal_plan as optimal_plan
     from credax.design.plans import static_plan as static_plan
-    from credax.design.several import several as several
     from credax.design.variational import ace as ace
     from credax.design.variational import marginal as marginal
     from credax.design.variational import marginal_likelihood_free as marginal_likelihood_free

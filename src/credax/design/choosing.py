@@ -27,7 +27,7 @@ class Recommendation(NamedTuple):
     designs: np.ndarray
 
 
-def information(model: DesignModel, designs: Any, **options: Any) -> Information:
+def expected_information(model: DesignModel, designs: Any, **options: Any) -> Information:
     """The exact value where outcomes are listed and the prior has nodes, else `nested` bounds."""
     if model.finite and model.nodes is not None:
         return exact(model, designs)
@@ -61,7 +61,7 @@ def recommend(
         raise InputError(f"{model.name} has no list of designs; give designs=")
     array = check_designs(model, model.designs if designs is None else designs)
     prices = _costs(costs, len(array), budget, per_cost)
-    found = information(model, array, **options)
+    found = expected_information(model, array, **options)
     value = found.value / prices if per_cost else found.value.copy()
     if budget is not None:
         value[prices > budget] = -np.inf
@@ -138,7 +138,7 @@ def optimise(
     ends, bounds = _ascend(
         model, jnp.asarray(array), as_key(key), steps, learning_rate, batch, inner, way
     )
-    found = information(model, np.asarray(ends), key=key)
+    found = expected_information(model, np.asarray(ends), key=key)
     return Optimised(np.asarray(ends)[found.best()], found, np.asarray(ends), np.asarray(bounds))
 
 
