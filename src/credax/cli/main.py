@@ -30,6 +30,7 @@ COMMANDS = {
     "report": "the report page of one or more finished runs",
     "reproduce": "run a published experiment and print its table beside the published one",
     "active": "active learning: which rows to label next; a person or a data set answers",
+    "design": "experimental design: which experiment says most; someone at the keyboard answers",
     "pca": "principal components of a data set's inputs: credax pca DATA OUT.npz",
     "zoo": "populations of thousands of networks on disk: train, import, verify, analyse",
     "list": "list methods, datasets, networks, metrics, acquisitions, ... or runs",

@@ -81,7 +81,7 @@ def adapt(
     now = believe(model, seen, belief=belief, key=key)
     for _ in range(rounds):
         use = jax.random.fold_in(key, len(seen))
-        choice = recommend(now.model, designs, **_keyed(now.model, use, options))
+        choice = recommend_next(now.model, use, designs, **options)
         outcome = check_outcome(model, choice.design, experiment(choice.design))
         seen = seen.and_then(choice.design, outcome)
         now = believe(model, seen, belief=belief, key=key)
@@ -89,6 +89,11 @@ def adapt(
     return found
 
 
-def _keyed(model: DesignModel, key: Any, options: dict[str, Any]) -> dict[str, Any]:
-    """The key goes to bounds; an exact value needs none."""
-    return options if model.finite and model.nodes is not None else {"key": key} | options
+def recommend_next(
+    model: DesignModel, key: Any, designs: Any = None, **options: Any
+) -> Recommendation:
+    """`recommend`, whose draws use ``key`` where the value is not exact."""
+    if model.finite and model.nodes is not None:
+        options = {n: v for n, v in options.items() if n not in ("outer", "inner")}
+        return recommend(model, designs, **options)
+    return recommend(model, designs, key=key, **options)

@@ -1,0 +1,158 @@
+"""The page of a run of experiments: posterior against prior, information, the curve over designs."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+from jax.flatten_util import ravel_pytree
+
+from credax.design.adaptive import believe, recommend_next
+from credax.design.beliefs.belief import Belief
+from credax.design.beliefs.grid import grid_posterior
+from credax.design.information import entropy_reduction, kl_gain, prior_on_nodes
+from credax.design.model import DesignModel
+from credax.design.plans import best_static_plan, greedy_plan, static_plan
+from credax.design.records import DesignRun
+from credax.errors import InputError
+from credax.files import write_atomic
+from credax.report.figure import Figure, Panel, Sheet
+from credax.report.layers import Band, Line, Reference, Steps
+from credax.report.markup import Markup, element
+from credax.report.page import document
+from credax.report.parts import plain_table, section
+from credax.report.svg import Axis, Frame
+
+DRAWS = 4000
+PANELS = 6
+BINS = 40
+
+
+def write_report(folder: Path, run: DesignRun, model: DesignModel) -> Path:
+    """Write ``report.html`` into the folder of a run."""
+    now = believe(model, run.seen, belief=run.belief, key=run.seed)  # pyright: ignore[reportArgumentType]
+    title = f"{model.title}: {len(run.rounds)} experiments"
+    body = element(
+        "main",
+        element("header", element("h1", title), element("p", _lead(model))),
+        _experiments(run),
+        _drawing("posterior", "What is believed now", _beliefs(model, now, run.seed)),
+        _gained(model, run),
+        _curve(run, now),
+        element("footer", "Written by credax. This file is complete: no network, no scripts."),
+    )
+    path = folder / "report.html"
+    write_atomic(path, document(title, body))
+    return path
+
+
+def _lead(model: DesignModel) -> str:
+    outcomes = f"{len(model.outcomes)} outcomes" if model.finite else "continuous outcomes"
+    return (
+        f"Bayesian experimental design with the model {model.name}, {outcomes}. Information is in "
+        "nats."
+    )
+
+
+def _experiments(run: DesignRun) -> Markup:
+    rows = [
+        (
+            str(number),
+            json.dumps(each["design"]),
+            json.dumps(each["outcome"]),
+            "–" if each["expected"] is None else f"{each['expected']:.4f}",
+        )
+        for number, each in enumerate(run.rounds, 1)
+    ]
+    table = plain_table(("experiment", "design", "outcome", "expected information"), rows)
+    reading = "Every design with its outcome, and the information that was expected of it."
+    return section("experiments", "What was done", reading, table if rows else None)
+
+
+def _beliefs(model: DesignModel, now: Belief, seed: int) -> Figure:
+    """Marginal densities of up to six entries of θ, before and after."""
+    keys = jax.random.split(jax.random.fold_in(jax.random.key(seed), 2**20), DRAWS)
+    before, after = (
+        np.asarray(jax.vmap(lambda key, m=m: ravel_pytree(m.prior_sample(key))[0])(keys))
+        for m in (model, now.model)
+    )
+    panels = []
+    for entry in range(min(PANELS, before.shape[1])):
+        both = np.concatenate([before[:, entry], after[:, entry]])
+        low, high = np.quantile(both, [0.002, 0.998])
+        edges = np.linspace(low, high if high > low else low + 1, BINS + 1)
+        heights = [
+            np.histogram(values[:, entry], edges, density=True)[0] for values in (before, after)
+        ]
+        x, y = Axis(edges[0], edges[-1], f"θ{entry}"), Axis.around(heights, "density", zero=True)
+        layers = [Steps(edges, h, number) for number, h in enumerate(heights)]
+        panels.append(Panel(f"Parameter {entry}", Frame(x, y), layers))
+    caption = f"Densities of {DRAWS} draws from the prior and from the posterior."
+    return Sheet("posterior", caption, panels, min(3, len(panels)), series=("prior", "posterior"))
+
+
+def _gained(model: DesignModel, run: DesignRun) -> Markup | None:
+    """Information so far against other plans of the same length, where both are exact."""
+    if not run.rounds or model.nodes is None or not model.finite:
+        return None
+    with jax.enable_x64(True):
+        prior = prior_on_nodes(model)
+        found = grid_posterior(model, run.seen)
+        gains = float(entropy_reduction(prior, found)), float(kl_gain(prior, found))
+    rows = [
+        ("this run: fall of entropy", f"{gains[0]:.4f}"),
+        ("this run: divergence of the posterior from the prior", f"{gains[1]:.4f}"),
+        *_plans(model, len(run.rounds)),
+    ]
+    return section(
+        "information",
+        "What was learned",
+        "The first two are of the outcomes that came and differ for any one history; the plans are "
+        "expectations over all outcomes.",
+        plain_table(("plan", "information"), rows),
+    )
+
+
+def _plans(model: DesignModel, rounds: int) -> list[tuple[str, str]]:
+    designs = np.asarray(model.designs)
+    rng = np.random.default_rng(0)
+    try:
+        values = [
+            static_plan(model, designs[rng.integers(len(designs), size=rounds)]) for _ in range(8)
+        ]
+        greedy, (plan, fixed) = greedy_plan(model, rounds), best_static_plan(model, rounds)
+    except InputError:
+        return []
+    return [
+        ("expected of adaptive design", f"{greedy:.4f}"),
+        (f"expected of the fixed plan {json.dumps(plan.tolist())}", f"{fixed:.4f}"),
+        ("expected of a random plan", f"{np.mean(values):.4f}"),
+    ]
+
+
+def _curve(run: DesignRun, now: Belief) -> Markup | None:
+    """Expected information over designs, where a design is one number."""
+    designs = np.asarray(now.model.designs)
+    if designs.reshape(len(designs), -1).shape[1] != 1:
+        return None
+    key = jax.random.fold_in(jax.random.key(run.seed), len(run.rounds))
+    found = recommend_next(now.model, key, outer=run.outer, inner=run.inner).information
+    x = designs.reshape(-1)
+    layers: list[Any] = [Line(x, found.value)]
+    if found.exact is None:
+        layers.insert(0, Band(x, found.lower, found.upper))
+    best = x[found.best()]
+    top = Axis.around([0.0, *found.upper], "expected information (nats)", zero=True)
+    layers.append(Reference([best, best], [0.0, float(found.value.max())]))
+    panel = Panel("Next experiment", Frame(Axis.around(x, "design"), top), layers)
+    figure = Sheet("designs", "Expected information of the next experiment.", [panel], 1)
+    return _drawing("designs", "Which experiment next", figure)
+
+
+def _drawing(name: str, heading: str, figure: Figure) -> Markup:
+    drawing = figure.drawn()
+    width = f"max-width:min(62rem,{drawing.width:g}px)"
+    return section(
+        name, heading, figure.caption, element("div", drawing.markup, class_="sheet", style=width)
+    )

@@ -1,0 +1,247 @@
+"""The commands of ``credax design``: start, ask, tell and report."""
+
+import contextlib
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from credax import __version__
+from credax.cli.design import Ask, Report, Start, Tell
+from credax.cli.own_code import is_own, read_own
+from credax.cli.terminal import printable
+from credax.design import models
+from credax.design.adaptive import believe, recommend_next
+from credax.design.beliefs.belief import Belief, check_outcome
+from credax.design.model import DesignModel, check_designs, check_model
+from credax.design.records import FILE, DesignRun, load_run
+from credax.errors import InputError
+from credax.locks import claim
+
+DEFAULT_ROOT = "runs"
+
+
+class Opened(NamedTuple):
+    """A run, its folder and its model."""
+
+    folder: Path
+    run: DesignRun
+    model: DesignModel
+
+    def belief(self) -> Belief:
+        """What is believed now."""
+        return believe(self.model, self.run.seen, belief=self.run.belief, key=self.run.seed)  # pyright: ignore[reportArgumentType]
+
+
+def start(config: Start) -> None:
+    """Keep the model's description and ask for the first experiment."""
+    model, description = _model(config.model, _options(config.option))
+    name = config.model.rpartition(":")[2] if is_own(config.model) else config.model
+    folder = Path(config.out or Path(DEFAULT_ROOT) / f"design_{name}")
+    fresh = DesignRun(
+        __version__, description, config.belief, config.seed, config.outer, config.inner
+    )
+    with _entered(folder):
+        if (folder / FILE).exists():
+            raise InputError(
+                f"{folder} holds a run already; go on with credax design ask {folder}, or choose "
+                "another folder with --out"
+            )
+        if model.designs is None:
+            raise InputError(f"{model.name} has no designs to choose from; give it designs=")
+        check_model(model, check_designs(model, model.designs)[0])
+        fresh.save(folder)
+        _print_question(_asked(Opened(folder, fresh, model)), as_json=False)
+
+
+def ask(config: Ask) -> None:
+    """Print what is asked for; choose it if nothing is."""
+    with _entered(Path(config.run), existing=True):
+        _print_question(_asked(_open(config.run, config.model)), config.json)
+
+
+def tell(config: Tell) -> None:
+    """Keep the outcome, then ask for the next experiment."""
+    with _entered(Path(config.run), existing=True):
+        opened = _open(config.run, config.model)
+        run, model = opened.run, opened.model
+        outcome = _numbers(config.outcome, "OUTCOME")
+        expected = None
+        if config.design is not None:
+            design = check_designs(model, np.asarray(_numbers(config.design, "--design"))[None])[0]
+        elif run.asked is not None:
+            design, expected = np.asarray(run.asked["design"]), run.asked["expected"]
+        else:
+            raise InputError(f"nothing is asked for in {opened.folder}; run credax design ask")
+        value = check_outcome(model, design, outcome)
+        run = run.tell(np.asarray(design).tolist(), value.tolist(), expected)
+        # On disk before anything is computed: an outcome is never lost.
+        run.save(opened.folder)
+        _print_question(_asked(opened._replace(run=run)), as_json=False)
+
+
+def report(config: Report) -> None:
+    """Write the page of a run."""
+    from credax.cli.design_report import write_report
+
+    opened = _open(config.run, config.model)
+    print(printable(f"report: {write_report(opened.folder, opened.run, opened.model)}"))
+
+
+def _asked(opened: Opened) -> Opened:
+    """The run with a design asked for, chosen and kept where there was none."""
+    if opened.run.asked is not None:
+        return opened
+    run = opened.run
+    key = jax.random.fold_in(jax.random.key(run.seed), len(run.rounds))
+    found = recommend_next(opened.belief().model, key, outer=run.outer, inner=run.inner)
+    information, place = found.information, found.position
+    asked = {
+        "design": np.asarray(found.design).tolist(),
+        "expected": float(information.value[place]),
+        "lower": _finite(information.lower[place]),
+        "upper": _finite(information.upper[place]),
+        "standard_error": float(information.standard_error[place]),
+    }
+    run = run.ask(asked)
+    run.save(opened.folder)
+    return opened._replace(run=run)
+
+
+def _print_question(opened: Opened, as_json: bool) -> None:
+    run, asked = opened.run, opened.run.asked
+    assert asked is not None
+    if as_json:
+        print(json.dumps({"experiments": len(run.rounds), **asked}, indent=2))
+        return
+    belief = opened.belief()
+    lines = [f"{opened.model.title}: {len(run.rounds)} experiments done"]
+    lines += [f"  {name}: {value}" for name, value in _moments(belief)]
+    lines += [f"credax: warning: {warning}" for warning in belief.warnings]
+    lines += [f"next experiment: {_short(asked['design'])}", f"  {_words(asked)}"]
+    lines += [f"then: credax design tell {opened.folder} OUTCOME"]
+    print(printable("\n".join(lines)))
+
+
+def _words(asked: dict[str, Any]) -> str:
+    expected = f"expected information {asked['expected']:.4f} nats"
+    if asked["lower"] == asked["upper"]:
+        return f"{expected}, exact"
+    return (
+        f"{expected}, between {asked['lower']:.4f} and {asked['upper']:.4f}, standard error "
+        f"{asked['standard_error']:.4f}"
+    )
+
+
+def _moments(belief: Belief) -> list[tuple[str, str]]:
+    """Mean and standard deviation of every entry of θ, at most eight of them."""
+    names, found = jax.tree_util.tree_flatten_with_path(belief.mean)[0], []
+    for (path, mean), std in zip(names, jax.tree.leaves(belief.std), strict=True):
+        label = jax.tree_util.keystr(path, simple=True, separator=".") or "θ"
+        for index in np.ndindex(np.shape(mean)):
+            place = f"[{', '.join(map(str, index))}]" if index else ""
+            value = f"{np.asarray(mean)[index]:.4g} ± {np.asarray(std)[index]:.4g}"
+            found.append((f"{label}{place}", value))
+    if belief.effective is not None:
+        found = [*found[:8], ("effective sample size", f"{belief.effective:.0f}")]
+    return found[:9]
+
+
+def _open(folder: str, own: str | None) -> Opened:
+    path = Path(folder)
+    run = load_run(path)
+    return Opened(path, run, _stored_model(run, own, path))
+
+
+def _stored_model(run: DesignRun, own: str | None, path: Path) -> DesignModel:
+    if "file" not in run.model:
+        if own is not None:
+            raise InputError(
+                f"model is {own} and the run in {path} has the model {run.model['name']}; leave it "
+                "out"
+            )
+        return models.get(run.model["name"], **run.model.get("options", {}))
+    wanted = f"{run.model['file']}:{run.model['name']}"
+    if own is None:
+        raise InputError(
+            f"the run in {path} has a model of your own, {wanted}, and a folder never names code to "
+            f"run; pass --model {wanted}"
+        )
+    model, description = _model(own, run.model.get("options", {}))
+    if description["digest"] != run.model["digest"]:
+        raise InputError(
+            f"model is {own} and its file has changed since the run in {path} began; restore the "
+            "file, or begin a new run"
+        )
+    return model
+
+
+def _model(text: str, options: dict[str, Any]) -> tuple[DesignModel, dict[str, Any]]:
+    """The model and what a run keeps of it."""
+    if not is_own(text):
+        return models.get(text, **options), {"name": text, "options": options}
+    code = read_own(text, "MODEL")
+    value = code.value
+    if callable(value) and not isinstance(value, DesignModel):
+        value = value(**options)
+    if not isinstance(value, DesignModel):
+        raise InputError(
+            f"MODEL is {text!r}, which is a {type(value).__name__}; name a credax.design."
+            "DesignModel, or a function that returns one"
+        )
+    return value, {**code.to_json(), "options": options}
+
+
+def _options(given: list[str]) -> dict[str, Any]:
+    found = {}
+    for text in given:
+        name, equals, value = text.partition("=")
+        if not equals or not name.isidentifier():
+            raise InputError(f"option is {text!r}; give NAME=NUMBER, such as sources=1")
+        found[name] = _numbers(value, f"option {name}")
+    return found
+
+
+def _numbers(text: str, name: str) -> Any:
+    """A number, or nested lists of numbers."""
+    try:
+        value = json.loads(text)
+        np.asarray(value, float)
+    except (ValueError, TypeError) as error:
+        raise InputError(
+            f"{name} is {text!r}; give a number such as 1 or 0.5, or a list such as [1, 2]"
+        ) from error
+    if value is None or isinstance(value, str | bool | dict):
+        raise InputError(f"{name} is {text!r}; give a number, or a list of numbers")
+    return value
+
+
+def _finite(value: Any) -> float | None:
+    return float(value) if np.isfinite(value) else None
+
+
+def _short(design: Any) -> str:
+    return json.dumps(np.asarray(design).round(6).tolist())
+
+
+@contextlib.contextmanager
+def _entered(folder: Path, existing: bool = False) -> Iterator[None]:
+    """Alone in the folder."""
+    if existing:
+        load_run(folder)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = claim(folder)
+    except BlockingIOError as error:
+        raise InputError(
+            f"another process is at work in {folder}; wait for it or choose another folder"
+        ) from error
+    except OSError as error:
+        raise InputError(
+            f"cannot use the folder {folder} ({error.strerror}); choose another"
+        ) from error
+    with lock:
+        yield
