@@ -1,4 +1,4 @@
-"""The page of a run of experiments: posterior against prior, information, the curve over designs."""
+"""The page of a run of experiments: posterior and prior, information, the curve over designs."""
 
 import json
 from pathlib import Path
@@ -118,9 +118,8 @@ def _plans(model: DesignModel, rounds: int) -> list[tuple[str, str]]:
     designs = np.asarray(model.designs)
     rng = np.random.default_rng(0)
     try:
-        values = [
-            static_plan(model, designs[rng.integers(len(designs), size=rounds)]) for _ in range(8)
-        ]
+        drawn = [designs[rng.integers(len(designs), size=rounds)] for _ in range(8)]
+        values = [static_plan(model, plan) for plan in drawn]
         greedy, (plan, fixed) = greedy_plan(model, rounds), best_static_plan(model, rounds)
     except InputError:
         return []

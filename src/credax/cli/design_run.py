@@ -167,8 +167,8 @@ def _stored_model(run: DesignRun, own: str | None, path: Path) -> DesignModel:
     wanted = f"{run.model['file']}:{run.model['name']}"
     if own is None:
         raise InputError(
-            f"the run in {path} has a model of your own, {wanted}, and a folder never names code to "
-            f"run; pass --model {wanted}"
+            f"the run in {path} has a model of your own, {wanted}, and a folder never names code "
+            f"to run; pass --model {wanted}"
         )
     model, description = _model(own, run.model.get("options", {}))
     if description["digest"] != run.model["digest"]:

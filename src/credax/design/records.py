@@ -1,4 +1,4 @@
-"""A run of experiments on disk: the model by name or digest, every design asked and outcome told."""
+"""A run of experiments on disk: the model by name or digest, every design and outcome."""
 
 import dataclasses
 from dataclasses import dataclass
@@ -41,7 +41,7 @@ class DesignRun:
 
     credax: str
     model: dict[str, Any]
-    """``name`` and ``options`` of the registry, or ``file``, ``name`` and ``digest`` of one's own."""
+    """``name`` and ``options`` of the registry; for one's own also ``file`` and ``digest``."""
     belief: str = "auto"
     seed: int = 0
     outer: int = 2000
