@@ -23,7 +23,11 @@ from credax.keys import as_key
 
 @dataclass(frozen=True)
 class PolicyTraining:
-    """Adam on the sequential contrastive bound, with a rate that decays step by step."""
+    """Adam on the sequential contrastive bound, with a rate that decays step by step.
+
+    The default rate is for networks; the designs of a `StaticPolicy` are few numbers of order one
+    and want about 0.05.
+    """
 
     steps: int = 2000
     batch: int = 256
