@@ -46,7 +46,7 @@ class Box(eqx.Module):
         free = free.reshape(self.shape)
         if self.low is None:
             return free
-        low, high = np.asarray(self.low), np.asarray(self.high)
+        low, high = jnp.asarray(self.low), jnp.asarray(self.high)
         return low + (high - low) * jax.nn.sigmoid(free)
 
     def units(self, design: Array) -> Float[Array, " size"]:

@@ -90,5 +90,6 @@ def load_run(folder: Path) -> DesignRun:
         check_record(each, _ROUND, path)
     if content["asked"] is not None:
         check_record(content["asked"], _ASKED, path)
-    values = {n: v for n, v in content.items() if n != "format"}
-    return DesignRun(**values | {"rounds": tuple(content["rounds"])})
+    values: dict[str, Any] = {n: v for n, v in content.items() if n != "format"}
+    values["rounds"] = tuple(content["rounds"])
+    return DesignRun(**values)
