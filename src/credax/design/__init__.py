@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from credax.design.choosing import optimise as optimise
     from credax.design.choosing import recommend as recommend
     from credax.design.contrastive import nested as nested
+    from credax.design.deep_adaptive import PolicyTraining as PolicyTraining
+    from credax.design.deep_adaptive import policy_information as policy_information
+    from credax.design.deep_adaptive import train_policy as train_policy
     from credax.design.guides import GuideTraining as GuideTraining
     from credax.design.information import GridPosterior as GridPosterior
     from credax.design.information import Information as Information
@@ -34,6 +37,9 @@ if TYPE_CHECKING:
     from credax.design.plans import greedy_plan as greedy_plan
     from credax.design.plans import optimal_plan as optimal_plan
     from credax.design.plans import static_plan as static_plan
+    from credax.design.policies import adaptive_policy as adaptive_policy
+    from credax.design.policies import random_policy as random_policy
+    from credax.design.policies import static_policy as static_policy
     from credax.design.variational import ace as ace
     from credax.design.variational import marginal as marginal
     from credax.design.variational import marginal_likelihood_free as marginal_likelihood_free
