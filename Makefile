@@ -17,11 +17,16 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --co
 compare: .venv/base  ## train a single network and a deep ensemble on digits, print the table, write the page
 	$(BIN)/credax compare --data digits --methods single,deep-ensemble --seeds 3
 
+# Few tests compare bits with programs compiled elsewhere: they run with the compiler's optimisation.
+OPTIMISED := tests/adapters/test_adapters_mlp.py tests/methods/test_hamiltonian.py tests/cli/test_old_runs.py
+
 test: .venv/dev  ## everything but the slow tests
+	CREDAX_TEST_OPTIMISED=1 $(BIN)/python -m pytest --quiet -m 'optimised and not slow' $(OPTIMISED)
 	$(BIN)/python -m pytest --numprocesses 2 --quiet
 
 # Work stealing keeps both workers busy to the end; a package above its budget of processor time fails.
 test-all: .venv/dev  ## every test, and the processor time per package against tests/budget.toml
+	CREDAX_TEST_OPTIMISED=1 $(BIN)/python -m pytest --numprocesses 2 -m optimised $(OPTIMISED)
 	CREDAX_TEST_BUDGET=1 $(BIN)/python -m pytest --numprocesses 2 --dist worksteal -m 'slow or not slow'
 
 lint: .venv/dev  ## style and types

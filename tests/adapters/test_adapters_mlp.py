@@ -20,6 +20,7 @@ def same_tree(one, two):
     jax.tree.map(lambda a, b: np.testing.assert_array_equal(a, b), one, two)
 
 
+@pytest.mark.optimised
 def test_the_same_numbers_give_the_same_outputs(mlp, numbers, x):
     variables = Variables(mlp.pack(*numbers), mlp.network.init(jax.random.key(0), x).state)
     outputs, state = mlp.network.apply(variables, x)

@@ -65,6 +65,7 @@ def test_an_old_run_of_python_asks_for_its_problem(before, capsys):
     assert len((before / "p.csv").read_text().splitlines()) == 61
 
 
+@pytest.mark.optimised
 def test_an_old_unfinished_run_is_finished_to_the_same_bytes(before):
     problem = cx.Problem(cx.networks.MLP((4,), outputs=3), cx.Categorical(), weight_decay=1e-3)
     data = cx.data.load("flowers.csv")

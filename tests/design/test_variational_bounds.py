@@ -9,8 +9,8 @@ from design_models import linear
 
 from credax import design
 from credax.design.guides import (
+    ConditionalGaussian,
     Features,
-    Gaussian,
     GaussianMarginal,
     GaussianPosterior,
     GuideTraining,
@@ -28,7 +28,7 @@ ESTIMATORS = {
 
 def posterior(variance: float, slope: float = 0.3) -> GaussianPosterior:
     """``q(θ|y) = N(slope y, variance)``; the posterior of ``y = 3 θ + ε`` is ``N(0.3 y, 0.1)``."""
-    family = Gaussian(
+    family = ConditionalGaussian(
         jnp.array([[slope, 0.0]]),
         jnp.zeros(1),
         jnp.zeros((1, 2)),
@@ -40,7 +40,9 @@ def posterior(variance: float, slope: float = 0.3) -> GaussianPosterior:
 
 def marginal(variance: float) -> GaussianMarginal:
     log_std = jnp.array([0.5 * math.log(variance)])
-    return GaussianMarginal(Gaussian(jnp.zeros((1, 0)), jnp.zeros(1), jnp.zeros((1, 0)), log_std))
+    return GaussianMarginal(
+        ConditionalGaussian(jnp.zeros((1, 0)), jnp.zeros(1), jnp.zeros((1, 0)), log_std)
+    )
 
 
 def test_the_gap_of_a_posterior_too_wide():

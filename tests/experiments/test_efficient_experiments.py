@@ -268,7 +268,7 @@ def test_the_published_plan(capsys):
 
 
 def test_a_scale_that_is_not_there_is_one_sentence(capsys):
-    code, _, err = run(capsys, "reproduce", NAMES[2], "--scale", "cpu")
+    code, _, err = run(capsys, "reproduce", "forde-digits", "--scale", "paper")
     assert code == 2
-    assert "choose test, paper" in err
+    assert "choose test, cpu" in err
     assert len(err.strip().splitlines()) == 1

@@ -193,6 +193,7 @@ def make_person(folder):
     ]
     (folder / "pool.csv").write_text("\n".join(["size,sort,label", *lines, ""]))
     flags = ["--data", str(folder / "pool.csv"), "--target", "label", "--initial", "3", "--quiet"]
+    flags += ["--query", "3"]
     assert main(["active", "start", *flags, "--out", str(folder / "run")]) == 0
 
 

@@ -55,6 +55,7 @@ def test_linear_regression(method):
     assert 1000 <= posterior.diagnostics["effective_sample_size"] <= size.min() + 1e-6
 
 
+@pytest.mark.optimised
 def test_warm_up_in_steps_is_that_of_blackjax():
     """The same keys give the same step size and masses as blackjax's own warm-up in one call."""
     warmup, key = 160, jax.random.key(3)  # all stages, and two window ends

@@ -14,6 +14,7 @@ from credax.data.tabular import read_frame
 from credax.data.unlabelled import plain_label
 from credax.errors import InputError
 from credax.files import write_atomic
+from credax.reading.regular import read_bytes
 from credax.report.contact_sheet import Shown, contact_sheet
 from credax.report.png import encode_png, to_pixels, value_range
 
@@ -95,7 +96,7 @@ def _copy_pictures(run: PersonRun) -> None:
         original = source / names[row]
         name = f"{row + 1:05d}_{Path(names[row]).name}"
         if original.is_file():
-            write_atomic(place / name, original.read_bytes())
+            write_atomic(place / name, read_bytes(original))
         else:  # the pool keeps what the network sees
             own = encode_png(to_pixels(image, low, high))
             write_atomic(place / Path(name).with_suffix(".png").name, own)

@@ -47,7 +47,7 @@ class LikelihoodGuide(eqx.Module):
         """Log-density of one outcome given one ``θ``."""
 
 
-class Gaussian(eqx.Module):
+class ConditionalGaussian(eqx.Module):
     """``N(A f + a, L Lᵀ)`` with ``L`` also linear in the features ``f`` (log on its diagonal)."""
 
     mean: Float[Array, "size features"]
@@ -77,12 +77,12 @@ class Gaussian(eqx.Module):
 
 def gaussian(
     values: Float[Array, "draws size"], features: Float[Array, "draws features"]
-) -> Gaussian:
+) -> ConditionalGaussian:
     """A Gaussian that does not look at the features yet, with the moments of some draws."""
     size = values.shape[1]
     std = jnp.maximum(jnp.std(values, axis=0), 1e-6)
     lower = jnp.diag(jnp.log(std))[jnp.tril_indices(size)]
-    return Gaussian(
+    return ConditionalGaussian(
         jnp.zeros((size, features.shape[1])),
         jnp.mean(values, axis=0),
         jnp.zeros((len(lower), features.shape[1])),
@@ -120,7 +120,7 @@ class GaussianPosterior(PosteriorGuide):
     """``q(θ | y)`` Gaussian: one for each listed outcome, else linear in ``y`` and ``y²``."""
 
     features: Features
-    family: Gaussian
+    family: ConditionalGaussian
     example: PyTree
     """Any ``θ``, for its shapes."""
 
@@ -136,7 +136,7 @@ class GaussianPosterior(PosteriorGuide):
 class GaussianMarginal(MarginalGuide):
     """``q(y)`` Gaussian."""
 
-    family: Gaussian
+    family: ConditionalGaussian
 
     def log_prob(self, y):
         """Log-density of one outcome."""
@@ -158,7 +158,7 @@ class GaussianLikelihood(LikelihoodGuide):
     """``q(y | θ)`` Gaussian with moments linear in ``θ`` and ``θ²``."""
 
     features: Features
-    family: Gaussian
+    family: ConditionalGaussian
 
     def log_prob(self, y, theta):
         """Log-density of one outcome."""
@@ -256,7 +256,7 @@ def train_guide(loss: Callable, guide: Any, key: Key[Array, ""], training: Guide
 
 def trained_leaves(guide: Any) -> Any:
     """A pytree of booleans: what is in a family is trained, features and examples are not."""
-    family = lambda part: isinstance(part, Gaussian | Logits)  # noqa: E731
+    family = lambda part: isinstance(part, ConditionalGaussian | Logits)  # noqa: E731
 
     def mark(part):
         return jax.tree.map(lambda _: True, part) if family(part) else False
