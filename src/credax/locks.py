@@ -4,6 +4,8 @@ import os
 from pathlib import Path
 from typing import IO, Any
 
+from credax.errors import InputError
+
 
 def claim(folder: Path) -> IO[Any]:
     """Open and lock ``.lock`` in a folder until it is closed.
@@ -19,6 +21,21 @@ def claim(folder: Path) -> IO[Any]:
         file.close()
         raise BlockingIOError(error.errno, "held by another process") from error
     return file
+
+
+def claim_folder(folder: Path) -> IO[Any]:
+    """Make a folder and lock it; what stands in the way is one sentence for the user."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        return claim(folder)
+    except BlockingIOError as error:
+        raise InputError(
+            f"another process is at work in {folder}; wait for it or choose another folder"
+        ) from error
+    except OSError as error:
+        raise InputError(
+            f"cannot use the folder {folder} ({error.strerror}); choose another"
+        ) from error
 
 
 def _hold(file: IO[Any]) -> None:

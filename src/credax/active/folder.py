@@ -14,7 +14,7 @@ from typing import Any
 from credax.active.state import State, load_state
 from credax.errors import DamagedFile, InputError
 from credax.files import read_json, write_json
-from credax.locks import claim
+from credax.locks import claim_folder
 from credax.reading import check_record
 from credax.reading.records import NUMBER, list_of, maybe
 from credax.training.run import TEMPORARY, RunFolder, first_difference
@@ -31,17 +31,7 @@ class LoopFolder:
         self._lock: Any = None
 
     def __enter__(self) -> "LoopFolder":
-        try:
-            self.path.mkdir(parents=True, exist_ok=True)
-            self._lock = claim(self.path)
-        except BlockingIOError as error:
-            raise InputError(
-                f"another process is at work in {self.path}; wait for it or choose another folder"
-            ) from error
-        except OSError as error:
-            raise InputError(
-                f"cannot use the folder {self.path} ({error.strerror}); choose another"
-            ) from error
+        self._lock = claim_folder(self.path)
         for path in self.path.glob(".*"):
             if TEMPORARY.fullmatch(path.name) and path.is_file():
                 path.unlink(missing_ok=True)

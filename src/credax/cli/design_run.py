@@ -19,7 +19,7 @@ from credax.design.beliefs.belief import Belief, check_outcome
 from credax.design.model import DesignModel, check_designs, check_model
 from credax.design.records import FILE, DesignRun, load_run
 from credax.errors import InputError
-from credax.locks import claim
+from credax.locks import claim_folder
 
 DEFAULT_ROOT = "runs"
 
@@ -232,16 +232,5 @@ def _entered(folder: Path, existing: bool = False) -> Iterator[None]:
     """Alone in the folder."""
     if existing:
         load_run(folder)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        lock = claim(folder)
-    except BlockingIOError as error:
-        raise InputError(
-            f"another process is at work in {folder}; wait for it or choose another folder"
-        ) from error
-    except OSError as error:
-        raise InputError(
-            f"cannot use the folder {folder} ({error.strerror}); choose another"
-        ) from error
-    with lock:
+    with claim_folder(folder):
         yield

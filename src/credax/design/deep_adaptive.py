@@ -109,7 +109,7 @@ def _train(model, policy, rounds: int, training: PolicyTraining, key):
     ratio = training.final_rate / training.learning_rate
     rate = optax.exponential_decay(training.learning_rate, training.steps, ratio)
     optimiser = optax.adam(rate)
-    params, static = eqx.partition(policy, _trained(policy))
+    params, static = eqx.partition(policy, policy.trained())
 
     def objective(params, key):
         policy = eqx.combine(params, static)
@@ -128,14 +128,6 @@ def _train(model, policy, rounds: int, training: PolicyTraining, key):
     keys = jax.random.split(key, training.steps)
     (params, _), values = jax.lax.scan(step, (params, optimiser.init(params)), keys)
     return eqx.combine(params, static), values
-
-
-def _trained(policy: Any) -> Any:
-    """All floating-point arrays but the units of outcomes."""
-    marks = jax.tree.map(eqx.is_inexact_array, policy)
-    if hasattr(policy, "centre"):
-        marks = eqx.tree_at(lambda p: (p.centre, p.scale), marks, (False, False))
-    return marks
 
 
 def _sequential(model, policy, rounds, key, batch: int, inner: int):

@@ -28,6 +28,10 @@ class DesignPolicy(eqx.Module):
     def update(self, state: Any, design: Array, outcome: Array) -> Any:
         """The state after one more experiment."""
 
+    def trained(self) -> Any:
+        """A pytree of booleans, what training changes: a hook, all floating-point arrays here."""
+        return jax.tree.map(eqx.is_inexact_array, self)
+
 
 class Box(eqx.Module):
     """Designs as unbounded numbers: a sigmoid into the bounds, or as they are."""
@@ -104,6 +108,11 @@ class AdaptivePolicy(DesignPolicy):
         total, count = state
         units = (jnp.ravel(outcome).astype(self.centre.dtype) - self.centre) / self.scale
         return total + self.encoder(jnp.concatenate([self.box.units(design), units])), count + 1
+
+    def trained(self):
+        """All but the units of outcomes."""
+        marks = DesignPolicy.trained(self)
+        return eqx.tree_at(lambda p: (p.centre, p.scale), marks, (False, False))
 
 
 def adaptive_policy(
