@@ -1,5 +1,6 @@
 """Which design: the best of a list, or the top of a lower bound by gradients."""
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any, Literal, NamedTuple
 
@@ -9,9 +10,10 @@ import numpy as np
 import optax
 from jaxtyping import Array, Float
 
-from credax.design.contrastive import draw_prior, log_sums, nested
+from credax.design.contrastive import draw_prior, log_sums, nested, sampled_outcomes
 from credax.design.information import Information, exact
 from credax.design.model import DesignModel, check_designs, check_model
+from credax.design.utilities import expected_utility
 from credax.errors import InputError
 from credax.keys import as_key
 
@@ -19,19 +21,28 @@ Outcomes = Literal["auto", "reparametrised", "listed", "score"]
 
 
 class Recommendation(NamedTuple):
-    """The design to try next, its place in the list, and the information of all of them."""
+    """The design to try next, its place in the list, and the information of all of them.
+
+    With ``utility=`` the ``information`` is the expected `Utility`.
+    """
 
     design: np.ndarray
     position: int
-    information: Information
+    information: Any
     designs: np.ndarray
 
 
 def expected_information(model: DesignModel, designs: Any, **options: Any) -> Information:
-    """The exact value where outcomes are listed and the prior has nodes, else `nested` bounds."""
-    if model.finite and model.nodes is not None:
+    """The exact value where outcomes are listed and the prior has nodes, else `nested` bounds.
+
+    A prior with nodes and continuous outcomes is estimated without bias: `sampled_outcomes`.
+    """
+    if model.nodes is None:
+        return nested(model, designs, **options)
+    if model.finite:
         return exact(model, designs)
-    return nested(model, designs, **options)
+    kept = {name: value for name, value in options.items() if name not in ("inner", "chunk")}
+    return sampled_outcomes(model, designs, **kept)
 
 
 def recommend(
@@ -41,6 +52,7 @@ def recommend(
     costs: Any = None,
     budget: float | None = None,
     per_cost: bool = False,
+    utility: Callable[..., Any] | None = None,
     **options: Any,
 ) -> Recommendation:
     """The design with the most expected information, or with the most per unit of cost.
@@ -51,7 +63,9 @@ def recommend(
         costs: one positive number per design.
         budget: designs that cost more are left out.
         per_cost: compare information over cost.
-        **options: of `nested`, where the value is not exact: ``key``, ``outer``, ``inner``.
+        utility: another aim than information, ``utility(theta, xi, y)``: see `expected_utility`.
+        **options: of `nested`, where the value is not exact: ``key``, ``outer``, ``inner``; with
+            ``utility`` those of `expected_utility`.
 
     >>> import credax as cx
     >>> recommend(cx.design.working_memory()).design.item()
@@ -61,7 +75,10 @@ def recommend(
         raise InputError(f"{model.name} has no list of designs; give designs=")
     array = check_designs(model, model.designs if designs is None else designs)
     prices = _costs(costs, len(array), budget, per_cost)
-    found = expected_information(model, array, **options)
+    if utility is None:
+        found: Any = expected_information(model, array, **options)
+    else:
+        found = expected_utility(model, array, utility, **options)
     value = found.value / prices if per_cost else found.value.copy()
     if budget is not None:
         value[prices > budget] = -np.inf

@@ -47,7 +47,11 @@ class LikelihoodGuide(eqx.Module):
         """Log-density of one outcome given one ``θ``."""
 
 
-class ConditionalGaussian(eqx.Module):
+class Family(eqx.Module):
+    """Abstract: the part of a guide that is trained; features and examples beside it are not."""
+
+
+class ConditionalGaussian(Family):
     """``N(A f + a, L Lᵀ)`` with ``L`` also linear in the features ``f`` (log on its diagonal)."""
 
     mean: Float[Array, "size features"]
@@ -90,7 +94,7 @@ def gaussian(
     )
 
 
-class Logits(eqx.Module):
+class Logits(Family):
     """Log-probabilities of listed outcomes, linear in some features."""
 
     weights: Float[Array, "outcomes features"]
@@ -180,7 +184,7 @@ class CategoricalLikelihood(LikelihoodGuide):
 def posterior_guide(model: DesignModel, theta: PyTree, y: Array) -> GaussianPosterior:
     """A Gaussian ``q(θ | y)`` to be trained, from joint draws on a leading axis."""
     values = jax.vmap(lambda t: ravel_pytree(t)[0])(theta)
-    features = _features(y, model.outcomes)
+    features = features_of(y, model.outcomes)
     family = gaussian(values, jax.vmap(features)(y))
     return GaussianPosterior(features, family, jax.tree.map(lambda leaf: leaf[0], theta))
 
@@ -196,7 +200,7 @@ def marginal_guide(model: DesignModel, theta: PyTree, y: Array) -> MarginalGuide
 def likelihood_guide(model: DesignModel, theta: PyTree, y: Array) -> LikelihoodGuide:
     """``q(y | θ)`` to be trained."""
     values = jax.vmap(lambda t: ravel_pytree(t)[0])(theta)
-    features = _features(values, None)
+    features = features_of(values)
     if model.finite:
         outcomes = jnp.asarray(model.outcomes)
         return CategoricalLikelihood(
@@ -213,7 +217,8 @@ def _same(outcomes: Array, y: Array) -> Array:
     return (outcomes == y).reshape(len(outcomes), -1).all(axis=1)
 
 
-def _features(y: Array, outcomes: Any) -> Features:
+def features_of(y: Array, outcomes: Any = None) -> Features:
+    """Features in the units of some values on a leading axis; one-hot where they are listed."""
     values = y.reshape(len(y), -1).astype(jnp.result_type(float))
     listed = None if outcomes is None else jnp.asarray(outcomes)
     return Features(listed, values.mean(axis=0), jnp.maximum(values.std(axis=0), 1e-6))
@@ -256,7 +261,7 @@ def train_guide(loss: Callable, guide: Any, key: Key[Array, ""], training: Guide
 
 def trained_leaves(guide: Any) -> Any:
     """A pytree of booleans: what is in a family is trained, features and examples are not."""
-    family = lambda part: isinstance(part, ConditionalGaussian | Logits)  # noqa: E731
+    family = lambda part: isinstance(part, Family)  # noqa: E731
 
     def mark(part):
         return jax.tree.map(lambda _: True, part) if family(part) else False

@@ -34,6 +34,8 @@ class Information(NamedTuple):
     """The largest value that the lower bound can have: ``log(L + 1)`` for contrastive bounds."""
     estimate: Float64[np.ndarray, " designs"] | None = None
     """A number that is neither exact nor a bound, such as that of a likelihood-free estimator."""
+    notes: tuple[str, ...] = ()
+    """What a reader must know of the numbers, a sentence each."""
 
     @property
     def value(self) -> Float64[np.ndarray, " designs"]:

@@ -47,6 +47,8 @@ class DesignModel:
     """Designs ``[designs, ...]`` that are usual to compare."""
     bounds: tuple[Any, Any] | None = None
     """Smallest and largest design, each a number or an array of the design's shape."""
+    prior_entropy: float | None = None
+    """``-E log p(θ)`` where it is known; None: estimates that need it draw from the prior."""
     name: str = "model"
     title: str = "Model"
 

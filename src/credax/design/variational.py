@@ -34,7 +34,7 @@ def posterior_bound(model: DesignModel, designs: Any, **options: Any) -> Informa
 
     Its gap is ``E_y KL(p(θ|y) || q(θ|y))``. Options as for `vnmc`, without ``inner``.
     """
-    lower, error = _estimate(model, designs, _POSTERIOR, _posterior_terms, **options)
+    lower, error = estimate_terms(model, designs, _POSTERIOR, _posterior_terms, **options)
     return Information(lower, None, np.full_like(lower, np.inf), error)
 
 
@@ -43,7 +43,7 @@ def marginal(model: DesignModel, designs: Any, **options: Any) -> Information:
 
     Options as for `vnmc`, without ``inner``.
     """
-    upper, error = _estimate(model, designs, _MARGINAL, _marginal_terms, **options)
+    upper, error = estimate_terms(model, designs, _MARGINAL, _marginal_terms, **options)
     return Information(np.full_like(upper, -np.inf), None, upper, error)
 
 
@@ -53,7 +53,7 @@ def marginal_likelihood_free(model: DesignModel, designs: Any, **options: Any) -
     Both sides are infinite therefore, and the number is the ``estimate``. Options as for `vnmc`,
     without ``inner``; guides are a pair. Reference: Foster et al. 2019.
     """
-    found, error = _estimate(model, designs, _FREE, _free_terms, **options)
+    found, error = estimate_terms(model, designs, _FREE, _free_terms, **options)
     infinite = np.full_like(found, np.inf)
     return Information(-infinite, None, infinite, error, estimate=found)
 
@@ -91,28 +91,39 @@ def _importance(model, designs, inner: int, own: bool, options: dict[str, Any]):
     if inner < 1:
         raise InputError(f"inner is {inner}; use at least 1 contrastive draw")
     terms = partial(_importance_terms, inner=inner, own=own)
-    return _estimate(model, designs, _POSTERIOR, terms, **options)
+    return estimate_terms(model, designs, _POSTERIOR, terms, **options)
 
 
-class _Family(NamedTuple):
-    """How a guide starts from joint draws, and its log-likelihood of one of them."""
+class Trained(NamedTuple):
+    """How a guide starts from joint draws, and its loss on a batch of them."""
 
     start: Callable
-    log_likelihood: Callable
+    """``start(model, theta, y, key) -> guide``."""
+    loss: Callable
+    """``loss(guide, theta, y) -> number``."""
 
 
-_POSTERIOR = _Family(posterior_guide, lambda guide, theta, y: guide.log_prob(theta, y))
-_MARGINAL = _Family(marginal_guide, lambda guide, theta, y: guide.log_prob(y))
-_FREE = _Family(
+def _by_likelihood(start: Callable, log_likelihood: Callable) -> Trained:
+    """A guide that is trained by maximum likelihood."""
+
+    def loss(guide, theta, y):
+        return -jax.vmap(lambda t, y: log_likelihood(guide, t, y))(theta, y).mean()
+
+    return Trained(lambda model, theta, y, key: start(model, theta, y), loss)
+
+
+_POSTERIOR = _by_likelihood(posterior_guide, lambda guide, theta, y: guide.log_prob(theta, y))
+_MARGINAL = _by_likelihood(marginal_guide, lambda guide, theta, y: guide.log_prob(y))
+_FREE = _by_likelihood(
     lambda model, theta, y: (likelihood_guide(model, theta, y), marginal_guide(model, theta, y)),
     lambda guide, theta, y: guide[0].log_prob(y, theta) + guide[1].log_prob(y),
 )
 
 
-def _estimate(
+def estimate_terms(
     model: DesignModel,
     designs: Any,
-    family: _Family,
+    family: Trained,
     terms: Callable,
     *,
     guides: Any = None,
@@ -146,17 +157,16 @@ def _stacked(guides: Any, count: int) -> Any:
 
 
 @partial(jax.jit, static_argnums=(0, 3, 4))
-def _train(model: DesignModel, xis, key, family: _Family, training: GuideTraining) -> Any:
-    """Guides for all designs, each by maximum likelihood of joint draws."""
+def _train(model: DesignModel, xis, key, family: Trained, training: GuideTraining) -> Any:
+    """Guides for all designs, each by its loss on joint draws."""
 
     def one(xi):
-        first, second = jax.random.split(key)
+        first, second, third = jax.random.split(key, 3)
 
         def loss(guide, key):
-            theta, y = joint_draws(model, key, xi, training.batch)
-            return -jax.vmap(lambda t, y: family.log_likelihood(guide, t, y))(theta, y).mean()
+            return family.loss(guide, *joint_draws(model, key, xi, training.batch))
 
-        guide = family.start(model, *joint_draws(model, first, xi, START))
+        guide = family.start(model, *joint_draws(model, first, xi, START), third)
         return train_guide(loss, guide, second, training)
 
     return jax.lax.map(one, xis)
