@@ -66,12 +66,17 @@ def run(arguments: list[str]) -> None:
     experiment = experiments.get(config.name)
     from credax.experiments.bench import check_seeds, chosen
 
+    from credax.experiments.study import StudyScale
+
     scale = chosen(experiment.scale(config.scale), config.arms)
+    seeds = scale.seeds if config.seeds is None else check_seeds(config.seeds)
+    root = Path(config.out or Path(DEFAULT_ROOT) / f"{experiment.name}_{config.scale}")
+    if isinstance(scale, StudyScale):
+        _study(experiment, config, scale, seeds, root)
+        return
     scale = dataclasses.replace(scale, evaluation=_with_sets(scale.evaluation, config))
     engine = {"strategy": config.strategy, "members_at_once": config.members_at_once}
     scale = dataclasses.replace(scale, training=scale.training.replace(**engine))
-    seeds = scale.seeds if config.seeds is None else check_seeds(config.seeds)
-    root = Path(config.out or Path(DEFAULT_ROOT) / f"{experiment.name}_{config.scale}")
     if config.dry_run:
         _print_plan(experiment, config, scale, seeds, root)
     elif config.one_step:
@@ -110,10 +115,51 @@ def _usage() -> str:
     )
 
 
-def _reproduce(experiment: Any, config: Reproduce, scale: Any, seeds: int, root: Path) -> None:
+def _study(experiment: Any, config: Reproduce, scale: Any, seeds: int, root: Path) -> None:
+    """An experiment without a data set: nothing to load, to stream or to distribute."""
+    from credax.experiments.study import StudyBench
+
+    refused = {"sets": config.sets, "one_step": config.one_step, "data_dir": config.data_dir}
+    for name, value in refused.items():
+        if value:
+            flag = f"--{name.replace('_', '-')}"
+            raise InputError(f"{flag} is given and {config.name} has no data set; leave it out")
+    if config.dry_run:
+        print(json.dumps(scale.plan(experiment.name, config.scale, seeds), indent=2))
+        return
+    bench = StudyBench(experiment, config.scale, scale, root, seeds, _notes(config))
+    _run(bench, config)
+
+
+def _notes(config: Reproduce) -> Any:
+    """A function that tells a person what runs now."""
     from rich.console import Console
 
+    notes = Console(stderr=True, quiet=config.quiet or config.json)
+    return lambda text: notes.print(text, highlight=False)
+
+
+def _reproduce(experiment: Any, config: Reproduce, scale: Any, seeds: int, root: Path) -> None:
     from credax.experiments.bench import Bench
+
+    bench = Bench(
+        experiment,
+        config.scale,
+        scale,
+        scale.data.load(config.data_dir, config.download),
+        root,
+        seeds,
+        progress=False if config.quiet or config.json else None,
+        say=_notes(config),
+        data_dir=config.data_dir,
+    )
+    _run(bench, config)
+
+
+def _run(bench: Any, config: Reproduce) -> None:
+    """Measure, write everything, and print the tables."""
+    from rich.console import Console
+
     from credax.experiments.page import figure_paths, write_outcome
     from credax.report import print_rich
 
@@ -122,20 +168,7 @@ def _reproduce(experiment: Any, config: Reproduce, scale: Any, seeds: int, root:
         from credax.plot.axes import matplotlib
 
         matplotlib()
-    quiet = config.quiet or config.json
-    notes = Console(stderr=True, quiet=quiet)
-    bench = Bench(
-        experiment,
-        config.scale,
-        scale,
-        scale.data.load(config.data_dir, config.download),
-        root,
-        seeds,
-        progress=False if quiet else None,
-        say=lambda text: notes.print(text, highlight=False),
-        data_dir=config.data_dir,
-    )
-    outcome = experiment.run(bench)
+    root, outcome = bench.root, bench.experiment.run(bench)
     table = write_outcome(bench, outcome)
     drawn = _draw(bench, outcome, config.figures)
     if config.json:
@@ -145,7 +178,7 @@ def _reproduce(experiment: Any, config: Reproduce, scale: Any, seeds: int, root:
     print_rich(table, console)
     for published in outcome.published:
         _print_published(published, outcome.results, console)
-    for sentence in (*outcome.findings, f"Scale {config.scale}: {scale.note}."):
+    for sentence in (*outcome.findings, f"Scale {config.scale}: {bench.scale.note}."):
         console.print(sentence, highlight=False, markup=False)
     figures = dict.fromkeys([*figure_paths(root, outcome), *drawn])
     if config.figures is not None and not drawn:
@@ -158,12 +191,11 @@ def _draw(bench: Any, outcome: Any, kind: str | None) -> list[Path]:
     """The experiment's own figures by matplotlib, then those of any comparison."""
     if kind is None:
         return []
-    from credax.experiments.page import comparison_of
     from credax.plot import save_experiment_figures, save_figures
 
     folder = bench.root / "figures"
     own = save_experiment_figures(outcome.figures, folder, kind)
-    return [*own, *save_figures(comparison_of(bench, outcome), folder, kind)]
+    return [*own, *save_figures(bench.comparison(outcome), folder, kind)]
 
 
 def _print_published(published: Any, results: Any, console: Any) -> None:

@@ -11,14 +11,18 @@ if TYPE_CHECKING:
     from credax.design import models as models
     from credax.design.adaptive import adapt as adapt
     from credax.design.adaptive import believe as believe
+    from credax.design.baselines import greedy_policy as greedy_policy
+    from credax.design.baselines import listed_policy as listed_policy
+    from credax.design.baselines import myopic_policy as myopic_policy
     from credax.design.batches import several as several
     from credax.design.beliefs.belief import Belief as Belief
     from credax.design.beliefs.belief import Experiments as Experiments
-    from credax.design.reparametrisation import change_of_variables as change_of_variables
     from credax.design.choosing import Recommendation as Recommendation
     from credax.design.choosing import expected_information as expected_information
     from credax.design.choosing import optimise as optimise
     from credax.design.choosing import recommend as recommend
+    from credax.design.comparison import baseline_policies as baseline_policies
+    from credax.design.comparison import evaluate_policy as evaluate_policy
     from credax.design.contrastive import nested as nested
     from credax.design.contrastive import sampled_outcomes as sampled_outcomes
     from credax.design.critics import donsker_varadhan as donsker_varadhan
@@ -27,6 +31,7 @@ if TYPE_CHECKING:
     from credax.design.deep_adaptive import policy_information as policy_information
     from credax.design.deep_adaptive import train_policy as train_policy
     from credax.design.guides import GuideTraining as GuideTraining
+    from credax.design.histories import exact_policy_information as exact_policy_information
     from credax.design.information import GridPosterior as GridPosterior
     from credax.design.information import Information as Information
     from credax.design.information import entropy_reduction as entropy_reduction
@@ -42,11 +47,15 @@ if TYPE_CHECKING:
     from credax.design.plans import greedy_plan as greedy_plan
     from credax.design.plans import optimal_plan as optimal_plan
     from credax.design.plans import static_plan as static_plan
+    from credax.design.policies import DesignPolicy as DesignPolicy
     from credax.design.policies import adaptive_policy as adaptive_policy
     from credax.design.policies import random_policy as random_policy
     from credax.design.policies import static_policy as static_policy
+    from credax.design.policy_files import load_policy as load_policy
+    from credax.design.policy_files import save_policy as save_policy
     from credax.design.posteriors import posterior_model as posterior_model
     from credax.design.ratio_estimation import lfire as lfire
+    from credax.design.reparametrisation import change_of_variables as change_of_variables
     from credax.design.utilities import Utility as Utility
     from credax.design.utilities import expected_utility as expected_utility
     from credax.design.variational import ace as ace

@@ -70,17 +70,17 @@ def _entropies(model: DesignModel, designs, key, outer: int) -> Float[Array, "de
 
     def at(xi):
         theta, y = joint_draws(model, key, xi, outer)
+        of = lambda pair: posterior_entropy(model, pair[0], pair[1], xi)  # noqa: E731
         if not model.finite:
-            one = lambda pair: posterior_entropy(model, *pair, xi)  # noqa: E731
-            return jax.lax.map(one, (theta, y), batch_size=64)
+            return jax.lax.map(of, (theta, y), batch_size=64)
         # One mode for every outcome, from the draw that makes it most likely.
         log_probs = jax.vmap(lambda t: model.log_probs(t, xi))(theta)
         starts = jax.tree.map(lambda leaf: leaf[jnp.argmax(log_probs, axis=0)], theta)
         outcomes = jnp.asarray(model.outcomes)
-        of = jax.lax.map(lambda pair: posterior_entropy(model, *pair, xi), (starts, outcomes))
+        found = jax.lax.map(of, (starts, outcomes))
         # An outcome that no draw makes likely has no weight, whatever its curvature.
         weights = jnp.exp(log_probs)
-        kept = jnp.where(jnp.isfinite(of) | (weights.max(axis=0) > 1e-12), of, 0.0)
+        kept = jnp.where(jnp.isfinite(found) | (weights.max(axis=0) > 1e-12), found, 0.0)
         return weights @ kept
 
     return jax.lax.map(at, designs)

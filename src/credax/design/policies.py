@@ -1,7 +1,7 @@
 """Policies: which design next, given all designs and outcomes so far."""
 
 import abc
-from typing import Any
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
@@ -14,7 +14,13 @@ from credax.errors import InputError
 
 
 class DesignPolicy(eqx.Module):
-    """Abstract: a design from the state of a history; pure functions, so that rollouts compile."""
+    """Abstract: a design from the state of a history; pure functions, so that rollouts compile.
+
+    A policy sees designs and outcomes, and never the parameters.
+    """
+
+    draws: ClassVar[bool] = False
+    """Whether designs are drawn with the key of `choose`."""
 
     @abc.abstractmethod
     def start(self) -> Any:
@@ -135,8 +141,15 @@ def adaptive_policy(
     y = jax.vmap(outcome)(jax.random.split(keys[2], 256), theta, free).astype(float)
     encoder = eqx.nn.MLP(box.size + y.shape[1], encoding, hidden, depth, key=keys[3])
     emitter = eqx.nn.MLP(encoding, box.size, hidden, depth, key=keys[4])
-    empty = 0.1 * jax.random.normal(jax.random.fold_in(key, 7), (encoding,))
+    encoder, emitter = _wider(encoder, 3.0), _wider(emitter, 4.0)
+    empty = jax.random.normal(jax.random.fold_in(key, 7), (encoding,))
     return AdaptivePolicy(encoder, emitter, empty, box, y.mean(0), jnp.maximum(y.std(0), 1e-3))
+
+
+def _wider(network: eqx.nn.MLP, factor: float) -> eqx.nn.MLP:
+    """With larger outputs: designs that all begin alike tend to stay alike."""
+    last = lambda net: net.layers[-1].weight  # noqa: E731
+    return eqx.tree_at(last, network, factor * last(network))
 
 
 class StaticPolicy(DesignPolicy):
@@ -167,6 +180,7 @@ def static_policy(model: DesignModel, rounds: int, key: Key[Array, ""]) -> Stati
 class RandomPolicy(DesignPolicy):
     """Uniform designs within the bounds, standard normal ones where there are none."""
 
+    draws: ClassVar[bool] = True
     box: Box
 
     def start(self):

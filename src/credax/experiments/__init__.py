@@ -59,6 +59,26 @@ REGISTRY = {
         "active_snapshots",
         "labels chosen by snapshots, a deep ensemble and MC dropout (Jung et al. 2023)",
     ),
+    "working-memory": (
+        "working_memory",
+        "how many digits can a person remember: estimates, posteriors, plans (Pyro's example)",
+    ),
+    "design-estimators": (
+        "design_estimators",
+        "estimators of expected information at equal budget: bias, error, time",
+    ),
+    "dad-location-finding": (
+        "dad_location_finding",
+        "where to listen for two hidden sources (Foster et al. 2021)",
+    ),
+    "dad-hyperbolic": (
+        "dad_hyperbolic",
+        "which question about money now or later (Foster et al. 2021)",
+    ),
+    "dad-death-process": (
+        "dad_death_process",
+        "when to count a population that dies (Foster et al. 2021)",
+    ),
     "hmc-exchangeability": ("hmc_exchangeability", "do chains of HMC visit every order of units"),
     "uci": ("uci", "regression on the UCI sets with their standard splits"),
     "equivariance-toy": ("equivariance_toy", "asymmetric members, a symmetric mean, at every step"),

@@ -12,7 +12,7 @@ import numpy as np
 
 from credax.data import Dataset
 from credax.errors import InputError, unknown
-from credax.experiments.experiment import Arm, Experiment, Scale
+from credax.experiments.experiment import Arm, Experiment, Outcome, Scale
 from credax.files import read_json, write_json
 from credax.network import count_params
 from credax.posterior import Posterior
@@ -20,7 +20,7 @@ from credax.prediction import Prediction
 from credax.problem import Problem
 from credax.reading import check_record
 from credax.reading.records import ANYTHING, OBJECT
-from credax.report import Result
+from credax.report import Comparison, Result
 from credax.training import RunFolder, fit
 
 MEASURED = {"settings": ANYTHING, "measured": OBJECT}
@@ -100,6 +100,17 @@ class Bench:
         """
         settings = _plain(self.scale.evaluation)
         return remembered(trial.folder / "evaluation.json", settings, measure)
+
+    def comparison(self, outcome: Outcome) -> Comparison:
+        """The results as the report knows them."""
+        dataset = self.dataset
+        return Comparison(
+            title=f"{self.experiment.title} ({self.size} scale)",
+            data=outcome.data or dataset.name,
+            task=dataset.task,
+            results=outcome.results,
+            class_names=dataset.class_names,
+        )
 
     def result(
         self, trial: Trial, metrics: dict[str, float], prediction: Prediction | None = None

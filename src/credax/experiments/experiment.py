@@ -19,7 +19,6 @@ from credax.training import Training
 
 if TYPE_CHECKING:
     from credax.data import Dataset, Split
-    from credax.experiments.bench import Bench
 
 ScaleName = Literal["test", "cpu", "paper"]
 
@@ -151,12 +150,13 @@ class Experiment:
     """As on the command line."""
     title: str
     description: str
-    scales: Mapping[str, Scale]
-    """``test`` (seconds), ``cpu`` (minutes) and ``paper``, those that there are."""
-    run: Callable[["Bench"], Outcome]
-    """Trains what is missing and measures it."""
+    scales: Mapping[str, Any]
+    """``test`` (seconds), ``cpu`` (minutes) and ``paper``, those that there are: a `Scale` each, or
+    a `credax.experiments.study.StudyScale` where there is no data set."""
+    run: Callable[[Any], Outcome]
+    """Trains what is missing and measures it; takes a `Bench`, or a `StudyBench`."""
 
-    def scale(self, name: str) -> Scale:
+    def scale(self, name: str) -> Any:
         """The settings of one size, or an error that names those there are."""
         if name not in self.scales:
             raise InputError(

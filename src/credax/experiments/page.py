@@ -5,6 +5,7 @@ from pathlib import Path
 from credax.experiments.bench import Bench
 from credax.experiments.experiment import Outcome
 from credax.experiments.published import Published
+from credax.experiments.study import StudyBench
 from credax.files import write_atomic, write_json
 from credax.report import Comparison, Table, summarise, write_csv
 from credax.report import write_json as write_table
@@ -22,21 +23,9 @@ svg .title { font-weight: 600; font-size: 13px; }
 """
 
 
-def comparison_of(bench: Bench, outcome: Outcome) -> Comparison:
-    """The results as the report knows them."""
-    dataset = bench.dataset
-    return Comparison(
-        title=f"{bench.experiment.title} ({bench.size} scale)",
-        data=outcome.data or dataset.name,
-        task=dataset.task,
-        results=outcome.results,
-        class_names=dataset.class_names,
-    )
-
-
-def write_outcome(bench: Bench, outcome: Outcome) -> Table:
+def write_outcome(bench: Bench | StudyBench, outcome: Outcome) -> Table:
     """``results.csv``, ``results.json``, ``published.json``, ``figures/`` and ``report.html``."""
-    comparison = comparison_of(bench, outcome)
+    comparison = bench.comparison(outcome)
     table = summarise(comparison)
     write_csv(table, bench.root / "results.csv")
     write_table(table, bench.root / "results.json")
@@ -49,7 +38,7 @@ def write_outcome(bench: Bench, outcome: Outcome) -> Table:
     return table
 
 
-def page(bench: Bench, outcome: Outcome, comparison: Comparison, table: Table) -> str:
+def page(bench: Bench | StudyBench, outcome: Outcome, comparison: Comparison, table: Table) -> str:
     """The whole page as text."""
     experiment = bench.experiment
     lead = f"{experiment.description} Here: {bench.scale.note or 'the published settings'}."

@@ -1,5 +1,6 @@
 """Beliefs by weighted draws: reweighted by every outcome, resampled and moved when few count."""
 
+from collections.abc import Callable
 from functools import partial
 
 import jax
@@ -94,6 +95,14 @@ def _likelihoods(model: DesignModel, theta, seen: Experiments):
 
 @partial(jax.jit, static_argnums=0)
 def _resampled_and_moved(model: DesignModel, theta, log_weights, seen: Experiments, key):
+    def target(one):
+        return model.prior_log_prob(one) + log_likelihood(model, one, seen)
+
+    return resample_and_move(target, theta, log_weights, key, MOVES)
+
+
+def resample_and_move(target: Callable, theta, log_weights, key, moves: int):
+    """Draws of equal weight: systematic resampling, then Metropolis steps that keep ``target``."""
     first, second = jax.random.split(key)
     count = len(log_weights)
     levels = (jnp.arange(count) + jax.random.uniform(first)) / count
@@ -105,19 +114,18 @@ def _resampled_and_moved(model: DesignModel, theta, log_weights, seen: Experimen
     covariance = jnp.atleast_2d(jnp.cov(flat.T)) + 1e-9 * jnp.eye(size)
     step = 2.38 / np.sqrt(size) * jnp.linalg.cholesky(covariance)
 
-    def target(one):
-        value = restore(one)
-        found = model.prior_log_prob(value) + log_likelihood(model, value, seen)
+    def density(one):
+        found = target(restore(one))
         return jnp.where(jnp.isnan(found), -jnp.inf, found)
 
     def move(state, key):
-        flat, density = state
+        flat, before = state
         one, other = jax.random.split(key)
         proposed = flat + jax.random.normal(one, flat.shape) @ step.T
-        new = jax.vmap(target)(proposed)
-        taken = jnp.log(jax.random.uniform(other, (count,))) < new - density
-        return (jnp.where(taken[:, None], proposed, flat), jnp.where(taken, new, density)), None
+        new = jax.vmap(density)(proposed)
+        taken = jnp.log(jax.random.uniform(other, (count,))) < new - before
+        return (jnp.where(taken[:, None], proposed, flat), jnp.where(taken, new, before)), None
 
-    start = (flat, jax.vmap(target)(flat))
-    (flat, _), _ = jax.lax.scan(move, start, jax.random.split(second, MOVES))
+    start = (flat, jax.vmap(density)(flat))
+    (flat, _), _ = jax.lax.scan(move, start, jax.random.split(second, moves))
     return jax.vmap(restore)(flat)

@@ -8,16 +8,15 @@ from jax.scipy.stats import norm
 
 from credax.design.model import DesignModel
 
-NODES = 2000
 LARGEST = 11.0
 """The prior has no mass beyond that double precision can see."""
 _LEFT = 0.15865525393145707
 """Mass of a standard normal below -1, which is cut off."""
 
 
-def death_process(individuals: int = 50, latest: float = 3.0) -> DesignModel:
+def death_process(individuals: int = 50, latest: float = 3.0, nodes: int = 2000) -> DesignModel:
     """``θ ~ N(1, 1)`` cut off below 0; ``y ~ Binomial(individuals, 1 - exp(-ξ θ))`` are dead at
-    time ``ξ``.
+    time ``ξ``. ``nodes`` is the size of the Gauss-Legendre rule of the prior.
 
     Reference: Foster et al., Deep adaptive design, ICML 2021, and the papers cited there.
     """
@@ -40,8 +39,8 @@ def death_process(individuals: int = 50, latest: float = 3.0) -> DesignModel:
         drawn = jax.random.uniform(key, (individuals,)) < dead
         return drawn.sum().astype(jnp.int32)
 
-    def nodes():
-        z, weights = np.polynomial.legendre.leggauss(NODES)
+    def rule():
+        z, weights = np.polynomial.legendre.leggauss(nodes)
         theta = jnp.asarray((z + 1) * LARGEST / 2)
         return theta, jnp.asarray(weights) * jnp.exp(norm.logpdf(theta, 1, 1))
 
@@ -51,7 +50,7 @@ def death_process(individuals: int = 50, latest: float = 3.0) -> DesignModel:
         outcome_sample=sample,
         outcome_log_prob=log_prob,
         outcomes=np.arange(individuals + 1, dtype=np.int32),
-        nodes=nodes,
+        nodes=rule,
         designs=np.arange(0.1, latest + 0.05, 0.1).round(1),
         bounds=(0.01, latest),
         name="death-process",
