@@ -109,3 +109,48 @@ def test_outcomes_that_are_refused_leave_no_trace(tmp_path, capsys, flags, words
     assert main(["design", "tell", str(run), *flags]) == 2
     assert words in capsys.readouterr().err
     assert (run / "design.json").read_bytes() == before
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("policies") / "memory"
+    flags = ["--steps", "5", "--hidden", "8", "--evaluate-outer", "64", "--evaluate-inner", "100"]
+    train = ["design", "train", "working-memory", "--rounds", "2", "--out", str(folder), *flags]
+    assert main(train) == 0
+    assert main(train) == 2
+    # Stopped before its evaluation: the policy is read, not trained again.
+    policy, results = folder / "policy.safetensors", folder / "results.json"
+    before, kept = policy.stat().st_mtime_ns, results.read_bytes()
+    results.unlink()
+    assert main(train) == 0
+    assert (policy.stat().st_mtime_ns, results.read_bytes()) == (before, kept)
+    return folder
+
+
+def test_a_policy_is_trained_and_compared(trained):
+    content = json.loads((trained / "results.json").read_text())
+    names = ["random", "static", "myopic", "greedy", "trained policy"]
+    assert list(content["information"]) == names
+    assert content["information"]["greedy"]["exact"] == pytest.approx(0.405893, abs=1e-6)
+    assert content["information"]["random"]["exact"] is None
+
+
+def test_a_trained_policy_asks(trained, tmp_path, capsys):
+    """Its designs, as many as it was trained for; the folder holds its own copy."""
+    run, policy = str(tmp_path / "run"), str(trained / "policy.safetensors")
+    start = ["design", "start", "working-memory", "--policy", policy]
+    assert main([*start, "--out", run]) == 0
+    assert "expected information" in capsys.readouterr().out
+    assert (tmp_path / "run" / "policy.safetensors").exists()
+    assert main(["design", "tell", run, "1"]) == 0
+    assert "next experiment" in capsys.readouterr().out
+    assert main(["design", "tell", run, "0"]) == 0
+    assert "all 2 experiments of the policy are done" in capsys.readouterr().out
+    assert main(["design", "ask", run]) == 2
+    assert "was trained for 2 experiments" in capsys.readouterr().err
+    other = ["--option", "most=12", "--out", str(tmp_path / "other")]
+    assert main([*start, *other]) == 2
+    assert "use the model it was trained for" in capsys.readouterr().err
+    changed = ["--option", "mean=6.0", "--out", str(tmp_path / "changed")]
+    assert main([*start, *changed]) == 2
+    assert "use the same model and options" in capsys.readouterr().err

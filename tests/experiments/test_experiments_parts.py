@@ -22,6 +22,7 @@ from credax.experiments.saliency import (
 )
 from credax.experiments.shift import paired, paired_findings
 from credax.experiments.uniform import UniformStart
+from credax.experiments.study import StudyScale
 from credax.networks import MLP
 from credax.posterior import population
 from credax.report import Result
@@ -45,7 +46,10 @@ def test_an_experiment_is_complete(name):
         names = [arm.name for arm in scale.arms]
         assert len(set(labels)) == len(labels)
         assert len(set(names)) == len(names)
-        json.dumps([dataclasses.asdict(arm.method) for arm in scale.arms])
+        if isinstance(scale, StudyScale):
+            json.dumps(scale.plan(name, "test", 1))
+        else:
+            json.dumps([dataclasses.asdict(arm.method) for arm in scale.arms])
 
 
 def published_tables():

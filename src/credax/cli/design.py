@@ -14,6 +14,7 @@ COMMANDS = {
     "ask": "the next experiment, its expected information, and how sure that is",
     "tell": "the outcome of an experiment: credax design tell RUN OUTCOME",
     "report": "posterior against prior, information so far, the curve over designs",
+    "train": "a policy that plans several experiments ahead: credax design train MODEL --rounds T",
 }
 
 
@@ -33,6 +34,39 @@ class Start:
     """Draws per design, where information is estimated."""
     inner: int = 500
     """Contrastive draws, where information is estimated."""
+    option: list[str] = field(default_factory=list)
+    """Options of the model, such as sources=1."""
+    policy: str | None = None
+    """Ask by a trained policy (policy.safetensors of credax design train); by default the design
+    with the most information next is asked for."""
+
+
+@dataclass(frozen=True)
+class Train:
+    """Train a policy for a sequence of experiments, and compare it with the usual plans."""
+
+    model: Text
+    """A name (credax design train --help lists them), or FILE.py:NAME of a DesignModel."""
+    rounds: int
+    """Experiments of a sequence."""
+    out: str | None = None
+    """Folder for policy.safetensors and results.json; by default runs/policy_MODEL_ROUNDS."""
+    steps: int = 2000
+    """Training steps."""
+    batch: int = 256
+    """Simulated sequences per step."""
+    inner: int = 512
+    """Contrastive parameters per step; the objective cannot exceed the log of one more."""
+    learning_rate: float = 1e-3
+    """Of Adam; it decays to a hundredth."""
+    hidden: int = 128
+    """Units of the hidden layers."""
+    seed: int = 0
+    """Seed of all draws."""
+    evaluate_outer: int = 1024
+    """Simulated sequences of the evaluation."""
+    evaluate_inner: int = 10_000
+    """Contrastive parameters of the evaluation."""
     option: list[str] = field(default_factory=list)
     """Options of the model, such as sources=1."""
 
@@ -81,13 +115,19 @@ def run(arguments: list[str]) -> None:
     name, *flags = arguments
     if name not in COMMANDS:
         raise unknown("design command", name, COMMANDS)
-    configs: dict[str, Any] = {"start": Start, "ask": Ask, "tell": Tell, "report": Report}
-    if name == "start" and ("-h" in flags or "--help" in flags):
+    configs: dict[str, Any] = {
+        "start": Start, "ask": Ask, "tell": Tell, "report": Report, "train": Train,
+    }  # fmt: skip
+    if name in ("start", "train") and ("-h" in flags or "--help" in flags):
         print(_models())
     config = read_arguments(configs[name], flags, f"credax design {name}")
-    from credax.cli import design_run
+    from credax.cli import design_run, design_train
 
-    getattr(design_run, name)(config)
+    commands = {
+        "start": design_run.start, "ask": design_run.ask, "tell": design_run.tell,
+        "report": design_run.report, "train": design_train.train,
+    }  # fmt: skip
+    commands[name](config)
 
 
 def _usage() -> str:

@@ -1,6 +1,7 @@
 """The commands of ``credax design``: start, ask, tell and report."""
 
 import contextlib
+import dataclasses
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,12 +12,14 @@ import numpy as np
 
 from credax import __version__
 from credax.cli.design import Ask, Report, Start, Tell
-from credax.cli.own_code import is_own, read_own
+from credax.cli.design_models import read_model, read_numbers, read_options, stored_model
+from credax.cli.design_train import copy_policy, policy_design
+from credax.cli.own_code import is_own
 from credax.cli.terminal import printable
-from credax.design import models
 from credax.design.adaptive import believe, recommend_next
 from credax.design.beliefs.belief import Belief, check_outcome
 from credax.design.model import DesignModel, check_designs, check_model
+from credax.design.policy_files import load_policy
 from credax.design.records import FILE, DesignRun, load_run
 from credax.errors import InputError
 from credax.locks import claim_folder
@@ -38,12 +41,15 @@ class Opened(NamedTuple):
 
 def start(config: Start) -> None:
     """Keep the model's description and ask for the first experiment."""
-    model, description = _model(config.model, _options(config.option))
+    model, description = read_model(config.model, read_options(config.option))
     name = config.model.rpartition(":")[2] if is_own(config.model) else config.model
     folder = Path(config.out or Path(DEFAULT_ROOT) / f"design_{name}")
     fresh = DesignRun(
         __version__, description, config.belief, config.seed, config.outer, config.inner
     )
+    if config.policy is not None:
+        rounds = load_policy(config.policy, model).rounds
+        fresh = dataclasses.replace(fresh, policy_rounds=rounds)
     with _entered(folder):
         if (folder / FILE).exists():
             raise InputError(
@@ -53,6 +59,8 @@ def start(config: Start) -> None:
         if model.designs is None:
             raise InputError(f"{model.name} has no designs to choose from; give it designs=")
         check_model(model, check_designs(model, model.designs)[0])
+        if config.policy is not None:
+            copy_policy(config.policy, folder, model, description)
         fresh.save(folder)
         _print_question(_asked(Opened(folder, fresh, model)), as_json=False)
 
@@ -68,10 +76,12 @@ def tell(config: Tell) -> None:
     with _entered(Path(config.run), existing=True):
         opened = _open(config.run, config.model)
         run, model = opened.run, opened.model
-        outcome = _numbers(config.outcome, "OUTCOME")
+        outcome = read_numbers(config.outcome, "OUTCOME")
         expected = None
         if config.design is not None:
-            design = check_designs(model, np.asarray(_numbers(config.design, "--design"))[None])[0]
+            design = check_designs(
+                model, np.asarray(read_numbers(config.design, "--design"))[None]
+            )[0]
         elif run.asked is not None:
             design, expected = np.asarray(run.asked["design"]), run.asked["expected"]
         else:
@@ -80,6 +90,9 @@ def tell(config: Tell) -> None:
         run = run.tell(np.asarray(design).tolist(), value.tolist(), expected)
         # On disk before anything is computed: an outcome is never lost.
         run.save(opened.folder)
+        if run.policy_rounds is not None and len(run.rounds) >= run.policy_rounds:
+            print(f"all {run.policy_rounds} experiments of the policy are done")
+            return
         _print_question(_asked(opened._replace(run=run)), as_json=False)
 
 
@@ -97,7 +110,11 @@ def _asked(opened: Opened) -> Opened:
         return opened
     run = opened.run
     key = jax.random.fold_in(jax.random.key(run.seed), len(run.rounds))
-    found = recommend_next(opened.belief().model, key, outer=run.outer, inner=run.inner)
+    # A policy's design is the only one that is compared: its information is still told.
+    designs = None
+    if run.policy_rounds is not None:
+        designs = policy_design(opened.folder, run, opened.model)[None]
+    found = recommend_next(opened.belief().model, key, designs, outer=run.outer, inner=run.inner)
     information, place = found.information, found.position
     asked = {
         "design": np.asarray(found.design).tolist(),
@@ -153,70 +170,7 @@ def _moments(belief: Belief) -> list[tuple[str, str]]:
 def _open(folder: str, own: str | None) -> Opened:
     path = Path(folder)
     run = load_run(path)
-    return Opened(path, run, _stored_model(run, own, path))
-
-
-def _stored_model(run: DesignRun, own: str | None, path: Path) -> DesignModel:
-    if "file" not in run.model:
-        if own is not None:
-            raise InputError(
-                f"model is {own} and the run in {path} has the model {run.model['name']}; leave it "
-                "out"
-            )
-        return models.get(run.model["name"], **run.model.get("options", {}))
-    wanted = f"{run.model['file']}:{run.model['name']}"
-    if own is None:
-        raise InputError(
-            f"the run in {path} has a model of your own, {wanted}, and a folder never names code "
-            f"to run; pass --model {wanted}"
-        )
-    model, description = _model(own, run.model.get("options", {}))
-    if description["digest"] != run.model["digest"]:
-        raise InputError(
-            f"model is {own} and its file has changed since the run in {path} began; restore the "
-            "file, or begin a new run"
-        )
-    return model
-
-
-def _model(text: str, options: dict[str, Any]) -> tuple[DesignModel, dict[str, Any]]:
-    """The model and what a run keeps of it."""
-    if not is_own(text):
-        return models.get(text, **options), {"name": text, "options": options}
-    code = read_own(text, "MODEL")
-    value = code.value
-    if callable(value) and not isinstance(value, DesignModel):
-        value = value(**options)
-    if not isinstance(value, DesignModel):
-        raise InputError(
-            f"MODEL is {text!r}, which is a {type(value).__name__}; name a credax.design."
-            "DesignModel, or a function that returns one"
-        )
-    return value, {**code.to_json(), "options": options}
-
-
-def _options(given: list[str]) -> dict[str, Any]:
-    found = {}
-    for text in given:
-        name, equals, value = text.partition("=")
-        if not equals or not name.isidentifier():
-            raise InputError(f"option is {text!r}; give NAME=NUMBER, such as sources=1")
-        found[name] = _numbers(value, f"option {name}")
-    return found
-
-
-def _numbers(text: str, name: str) -> Any:
-    """A number, or nested lists of numbers."""
-    try:
-        value = json.loads(text)
-        np.asarray(value, float)
-    except (ValueError, TypeError) as error:
-        raise InputError(
-            f"{name} is {text!r}; give a number such as 1 or 0.5, or a list such as [1, 2]"
-        ) from error
-    if value is None or isinstance(value, str | bool | dict):
-        raise InputError(f"{name} is {text!r}; give a number, or a list of numbers")
-    return value
+    return Opened(path, run, stored_model(run, own, path))
 
 
 def _finite(value: Any) -> float | None:

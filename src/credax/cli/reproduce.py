@@ -65,7 +65,6 @@ def run(arguments: list[str]) -> None:
         raise unknown("experiment", config.name, experiments.names())
     experiment = experiments.get(config.name)
     from credax.experiments.bench import check_seeds, chosen
-
     from credax.experiments.study import StudyScale
 
     scale = chosen(experiment.scale(config.scale), config.arms)

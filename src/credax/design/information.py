@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.scipy.special import logsumexp, xlogy
-from jaxtyping import Array, Float, Float64, PyTree
+from jaxtyping import Array, ArrayLike, Float, Float64, PyTree
 
 from credax.design.model import DesignModel, check_designs, check_model
 from credax.errors import InputError
@@ -164,12 +164,13 @@ def _exact(model: DesignModel, designs: Array, belief: GridPosterior) -> Array:
     return jax.lax.map(one, designs)
 
 
-def linear_gaussian(
-    matrix: Float[Array, "outcomes parameters"],
-    prior_covariance: Float[Array, "parameters parameters"],
-    noise_std: float | Float[Array, " outcomes"],
-) -> float:
+def linear_gaussian(matrix: ArrayLike, prior_covariance: ArrayLike, noise_std: ArrayLike) -> float:
     """``½ log det(I + s⁻² X Σ Xᵀ)``: the information of ``y = X θ + s ε`` for Gaussian ``θ``.
+
+    Args:
+        matrix: ``X``, ``[outcomes, parameters]``.
+        prior_covariance: ``Σ``, ``[parameters, parameters]``.
+        noise_std: ``s``, a number or ``[outcomes]``.
 
     >>> round(linear_gaussian([[3.0]], [[1.0]], 1.0), 9)
     1.151292546

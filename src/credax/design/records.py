@@ -19,6 +19,7 @@ from credax.reading.records import (
     OBJECT,
     TEXT,
     WHOLE,
+    Optional,
     maybe,
 )
 
@@ -27,6 +28,7 @@ FORMAT = 1
 _FIELDS = {
     "format": COUNT, "credax": TEXT, "model": OBJECT, "belief": TEXT, "seed": WHOLE,
     "outer": COUNT, "inner": COUNT, "rounds": LIST, "asked": maybe(OBJECT),
+    "policy_rounds": Optional(maybe(COUNT)),
 }  # fmt: skip
 _ASKED = {
     "design": NUMBERS, "expected": NUMBER, "lower": maybe(NUMBER), "upper": maybe(NUMBER),
@@ -50,6 +52,8 @@ class DesignRun:
     """Design, outcome and expected information of every experiment, in order."""
     asked: dict[str, Any] | None = None
     """The design that is asked for, and what is expected of it."""
+    policy_rounds: int | None = None
+    """Experiments of the trained policy in the folder that asks; None: the best next design."""
 
     @property
     def seen(self) -> Experiments:

@@ -56,8 +56,9 @@ EXPERIMENT = Experiment(
     name="dad-hyperbolic",
     title="Which question about money now or later",
     description=(
-        "How steeply a person discounts the future, by choices between 100 after some days and less "
-        "now. The claim: a policy that adapts to answers learns more than a fixed questionnaire."
+        "How steeply a person discounts the future, by choices between 100 after some days and "
+        "less now. The claim: a policy that adapts to answers learns more than a fixed list of "
+        "questions."
     ),
     scales={"test": TEST, "cpu": CPU, "paper": FULL},
     run=run(),

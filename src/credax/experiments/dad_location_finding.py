@@ -19,9 +19,9 @@ from credax.report.svg import Axis, Frame
 
 PAPER = Published(
     "Foster et al. 2021: 30 experiments, two sources",
-    "Deep adaptive design, ICML 2021, location finding; these figures were written down from memory "
-    "and not checked against the paper; there designs are unbounded and random ones are normal; its "
-    "variational row refits the posterior as our myopic one does",
+    "Deep adaptive design, ICML 2021, location finding; these figures were written down from "
+    "memory and not checked against the paper; there designs are unbounded and random ones are "
+    "normal; its variational row refits the posterior as our myopic one does",
     (Measure("lower_bound", "lower bound"), Measure("upper_bound", "upper bound")),
     """
     Random | 8.30  | -

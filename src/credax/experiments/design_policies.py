@@ -94,7 +94,7 @@ def measured(settings: Policies, trial: StudyTrial) -> dict[str, Any]:
     policy, values = policy_of(model, settings, trial)
     seconds = time.monotonic() - began
     if trial.arm.name in ("static", "dad"):
-        about = {"model": settings.model, "options": dict(settings.options)}
+        about = {"model": {"name": settings.model, "options": dict(settings.options)}}
         save_policy(trial.folder / "policy.safetensors", policy, model, settings.rounds, about)
     found = policy_information(
         model, policy, settings.rounds, outer=settings.outer, inner=settings.inner, key=1000

@@ -16,8 +16,9 @@ def hyperbolic_discounting(error: float = 0.01, log_delay: bool = False) -> Desi
     now, with ``V_0 = R`` and ``V_1 = 100 / (1 + k D)``.
 
     ``log k ~ N(-4.25, 1.5²)``, ``α`` half normal with scale 2; ``θ = (log k, α)``, designs are
-    ``(R, D)``, or ``(R, log D)`` with ``log_delay``, which gradients find easier. Reference: Vincent and Rainforth, The DARC toolbox, 2017; settings of Foster et al.,
-    Deep adaptive design, ICML 2021.
+    ``(R, D)``, or ``(R, log D)`` with ``log_delay``, which is easier for gradients. Reference:
+    Vincent and Rainforth, The DARC toolbox, 2017; settings of Foster et al., Deep adaptive design,
+    ICML 2021.
     """
 
     def chance(theta, xi):
