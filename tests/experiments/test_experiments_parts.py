@@ -21,8 +21,8 @@ from credax.experiments.saliency import (
     saliency_figure,
 )
 from credax.experiments.shift import paired, paired_findings
-from credax.experiments.uniform import UniformStart
 from credax.experiments.study import StudyScale
+from credax.experiments.uniform import UniformStart
 from credax.networks import MLP
 from credax.posterior import population
 from credax.report import Result

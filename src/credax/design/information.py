@@ -7,7 +7,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.scipy.special import logsumexp, xlogy
-from jaxtyping import Array, ArrayLike, Float, Float64, PyTree
+from jaxtyping import Array, Float, Float64, PyTree
+from numpy.typing import ArrayLike
 
 from credax.design.model import DesignModel, check_designs, check_model
 from credax.errors import InputError
