@@ -13,12 +13,10 @@ from credax.design.guides import GuideTraining
 from credax.design.information import Information
 from credax.design.model import DesignModel
 from credax.experiments.experiment import Experiment, Outcome
+from credax.experiments.intervals import intervals_panel, panel_size
 from credax.experiments.study import StudyArm, StudyBench, StudyScale, StudyTrial
 from credax.report import Result
-from credax.report.figure import Figure, Panel, Sheet
-from credax.report.layers import Reference
-from credax.report.named_points import NamedPoints
-from credax.report.svg import Axis, Frame
+from credax.report.figure import Figure, Sheet
 
 ERRORS = 3
 """Standard errors within which a bound must be on its side."""
@@ -171,24 +169,14 @@ def figure(found: list[tuple[StudyTrial, dict[str, Any]]]) -> Figure:
     for name, title in _NAMES.items():
         bias = np.array([np.mean([v[name]["bias"] for v in own]) for own in by_arm.values()])
         error = np.array([np.mean([v[name]["error"] for v in own]) for own in by_arm.values()])
-        wide = 1.1 * float(np.max(np.abs(bias) + ERRORS * error))
-        places = np.arange(len(labels), 0, -1)
-        frame = Frame(
-            Axis(-wide, wide, "estimate minus exact (nats)"), Axis(0.4, len(labels) + 0.6, ""),
-            left=10, right=380, bottom=340, tick_counts=(5, 1),
-        )  # fmt: skip
-        layers: list[Any] = [Reference([0.0, 0.0], [0.4, len(labels) + 0.6])]
-        layers += [
-            Reference([b - ERRORS * e, b + ERRORS * e], [p, p])
-            for b, e, p in zip(bias, error, places, strict=True)
-        ]
-        layers.append(NamedPoints(bias, places, labels))
-        panels.append(Panel(title, frame, layers))
+        low, high = bias - ERRORS * error, bias + ERRORS * error
+        label = "estimate minus exact (nats)"
+        panels.append(intervals_panel(title, labels, bias, low, high, label, zero=True))
     caption = (
         "Mean over seeds of the estimate minus the exact value; dashed: three standard errors of "
         "one run to either side, and zero."
     )
-    return Sheet("estimators", caption, panels, 1, (390, 350))
+    return Sheet("estimators", caption, panels, 2, panel_size(len(labels)))
 
 
 ARMS = tuple(StudyArm(name, label) for name, (label, *_) in ESTIMATORS.items())

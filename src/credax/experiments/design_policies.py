@@ -24,12 +24,12 @@ from credax.design.policies import (
 )
 from credax.design.policy_files import save_policy
 from credax.experiments.experiment import Outcome
+from credax.experiments.intervals import intervals_panel, panel_size
 from credax.experiments.published import Published
 from credax.experiments.study import StudyArm, StudyBench, StudyTrial
 from credax.report import Result
 from credax.report.figure import Figure, Panel, Sheet
-from credax.report.layers import Line, Reference
-from credax.report.named_points import NamedPoints
+from credax.report.layers import Line
 from credax.report.svg import Axis, Frame
 
 LABELS = {
@@ -174,15 +174,18 @@ def findings(found: list[tuple[StudyTrial, dict[str, Any]]]) -> tuple[str, ...]:
 
 def bounds_figure(results: list[Result]) -> Figure:
     """Both bounds of every policy, the lower one named."""
-    values = [(r.metrics["lower_bound"], r.metrics["upper_bound"]) for r in results]
-    places = np.arange(len(results))
-    x = Axis(-0.6, len(results) + 0.4, "policy")
-    y = Axis.around([0.0, *np.ravel(values)], "total information (nats)", zero=True)
-    bars = [Reference([p, p], pair) for p, pair in zip(places, values, strict=True)]
-    names = NamedPoints(places, [low for low, _ in values], [r.method for r in results])
-    frame = Frame(x, y, right=460, bottom=300, tick_counts=(1, 5))
-    caption = "Total information: the lower bound as a point, a line up to the upper bound."
-    return Sheet("bounds", caption, [Panel("", frame, [*bars, names])], 1, (470, 310))
+    low, high = ([r.metrics[name] for r in results] for name in ("lower_bound", "upper_bound"))
+    errors = np.array([r.metrics["standard_error"] for r in results])
+    labels = [r.method for r in results]
+    panel = intervals_panel(
+        "", labels, low, np.array(low) - 3 * errors, np.array(high) + 3 * errors,
+        "total information (nats)",
+    )  # fmt: skip
+    caption = (
+        "Total information: the lower bound as a point; dashed: from three standard errors below "
+        "it to as many above the upper bound."
+    )
+    return Sheet("bounds", caption, [panel], 1, panel_size(len(labels)))
 
 
 def objective_figure(found: list[tuple[StudyTrial, dict[str, Any]]]) -> Figure | None:

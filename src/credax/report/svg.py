@@ -58,7 +58,9 @@ class Axis:
         return np.clip((values - low) / (high - low), 0.0, 1.0)
 
     def ticks(self, count: int = 5) -> tuple[float, ...]:
-        """Round values along the axis."""
+        """Round values along the axis; none if ``count`` is 0."""
+        if count == 0:
+            return ()
         return log_ticks(self.low, self.high) if self.log else ticks(self.low, self.high, count)
 
 
