@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
+from credax.functions.exact import GP
 from credax.infinite.method import NNGP, NTK
 from credax.methods.dropout.mc_batch_norm import MCBatchNorm
 from credax.methods.dropout.mc_dropout import MCDropout
@@ -114,6 +115,7 @@ ROWS = {
     ),
     "laplace": Row(Laplace(samples=4, modes=2), Laplace(samples=4, modes=3), slow=True),
     "ntk": Row(NTK(members=4), NTK(members=6)),
+    "gp": Row(GP(members=4, restarts=1), GP(members=6, restarts=1), slow=True),
     "nngp": Row(NNGP(members=4), NNGP(members=6), slow=True),
     "swag": Row(SWAG(modes=2, samples=3), SWAG(modes=3, samples=3), slow=True),
 }

@@ -101,13 +101,13 @@ def test_prediction_does_not_depend_on_the_batch_size(fitted, split):
 
 
 # One method for each class of posterior: the function belongs to the class.
-OF_POSTERIORS = ("batch-ensemble", "deep-ensemble", "laplace", "mc-dropout", "nngp", "swag")
+OF_POSTERIORS = ("batch-ensemble", "deep-ensemble", "gp", "laplace", "mc-dropout", "nngp", "swag")
 
 
 def test_the_pure_function_gives_the_same_prediction_and_traces(name, fitted, split):
     if name not in OF_POSTERIORS:
         pytest.skip("another method with the same class of posterior is tested")
-    if name == "nngp":
+    if name in ("gp", "nngp"):
         with pytest.raises(cx.InputError, match="predict_fn"):
             fitted.predict_fn()
         return
@@ -221,5 +221,6 @@ def test_draws_are_members(fitted):
 
 def test_one_method_of_each_class_of_posterior_is_traced(fitted):
     kinds = {"Population", "LaplacePosterior", "DropoutPosterior", "InfinitePosterior"}
+    kinds |= {"ExactPosterior"}
     kinds |= {"GaussianPosterior", "ModulatedPosterior"}
     assert type(fitted).__name__ in kinds, "add it to OF_POSTERIORS"

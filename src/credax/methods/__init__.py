@@ -176,6 +176,11 @@ REGISTRY = {
         "NNGP",
         "a Gaussian process: an infinitely wide Bayesian network (Lee et al. 2018)",
     ),
+    "gp": (
+        "credax.functions.exact",
+        "GP",
+        "an exact Gaussian process (Rasmussen and Williams 2006)",
+    ),
 }
 
 
