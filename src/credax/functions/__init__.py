@@ -11,5 +11,7 @@ if TYPE_CHECKING:
     from credax.functions.exact import ExactPosterior as ExactPosterior
     from credax.functions.gp import ConditionedProcess as ConditionedProcess
     from credax.functions.gp import GaussianProcess as GaussianProcess
+    from credax.functions.svgp import SVGP as SVGP
+    from credax.functions.svgp import SparsePosterior as SparsePosterior
 
 __getattr__, __dir__, __all__ = lazy_package(__name__, __file__)  # pyright: ignore[reportUnsupportedDunderAll]

@@ -236,7 +236,7 @@ def load_exact(path: str | Path, problem: Problem) -> ExactPosterior:
             "a copy"
         )
     rows = standard_rows(problem, x)
-    kernel = _kernel(metadata["kernel"], rows, path)
+    kernel = stored_kernel(metadata["kernel"], rows.shape[1], path)
     shared = {**shared, "x": x}
     rest = {"level": float(metadata["level"]), "y": y}
     if problem.likelihood.task != "regression":
@@ -247,17 +247,20 @@ def load_exact(path: str | Path, problem: Problem) -> ExactPosterior:
         own = arrays.get("log_noise")
         if own is None or own.shape != (len(x),):
             raise DamagedFile(f"{path} lacks the noise of its rows; restore it from a copy")
-        noise = NoiseProcess(_kernel(metadata["noise_kernel"], rows, path), rows, own)
+        noise = NoiseProcess(
+            stored_kernel(metadata["noise_kernel"], rows.shape[1], path), rows, own
+        )
     process = GaussianProcess(kernel, rest["level"]).condition(
         rows, y, noise=None if noise is None else noise.variance(rows), most_rows=len(x)
     )
     return ExactPosterior(process=process, noise_process=noise, **shared, **rest)
 
 
-def _kernel(data: dict[str, Any], rows: np.ndarray, path: Any) -> Kernel:
+def stored_kernel(data: dict[str, Any], columns: int, path: Any) -> Kernel:
+    """The kernel of a file, or an error if it does not fit inputs of so many columns."""
     kernel = from_data(data, path)
     try:
-        kernel.check(rows.shape[1])
+        kernel.check(columns)
     except InputError as error:
         raise DamagedFile(f"{path} holds a kernel that does not fit its rows: {error}") from error
     return kernel

@@ -181,6 +181,11 @@ REGISTRY = {
         "GP",
         "an exact Gaussian process (Rasmussen and Williams 2006)",
     ),
+    "svgp": (
+        "credax.functions.svgp",
+        "SVGP",
+        "a Gaussian process through inducing points, by minibatches (Hensman et al. 2013)",
+    ),
 }
 
 
