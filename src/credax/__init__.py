@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from credax.fitting import fit as fit
     from credax.functions.exact import GP as GP
     from credax.functions.svgp import SVGP as SVGP
+    from credax.functions.vip import VIP as VIP
     from credax.gaussian_posterior import GaussianPosterior as GaussianPosterior
     from credax.infinite.method import NNGP as NNGP
     from credax.infinite.method import NTK as NTK

@@ -5,6 +5,7 @@ from typing import Any
 
 from credax.functions.exact import GP
 from credax.functions.svgp import SVGP
+from credax.functions.vip import VIP
 from credax.infinite.method import NNGP, NTK
 from credax.methods.dropout.mc_batch_norm import MCBatchNorm
 from credax.methods.dropout.mc_dropout import MCDropout
@@ -126,6 +127,13 @@ ROWS = {
         SVGP(inducing=12, members=6),
         replicas=1,
         training={"optimiser": "adam", "learning_rate": 0.2},
+        slow=True,
+    ),
+    "vip": Row(
+        VIP(draws=20, members=4),
+        VIP(draws=20, members=6),
+        replicas=1,
+        training={"optimiser": "adam", "learning_rate": 0.1, "epochs": 20},
         slow=True,
     ),
     "nngp": Row(NNGP(members=4), NNGP(members=6), slow=True),

@@ -119,13 +119,14 @@ OF_POSTERIORS = (
     "nngp",
     "svgp",
     "swag",
+    "vip",
 )
 
 
 def test_the_pure_function_gives_the_same_prediction_and_traces(name, fitted, split):
     if name not in OF_POSTERIORS:
         pytest.skip("another method with the same class of posterior is tested")
-    if name in ("gp", "nngp", "svgp"):
+    if name in ("gp", "nngp", "svgp", "vip"):
         with pytest.raises(cx.InputError, match="predict_fn"):
             fitted.predict_fn()
         return
@@ -252,6 +253,6 @@ def test_draws_are_members(fitted):
 
 def test_one_method_of_each_class_of_posterior_is_traced(fitted):
     kinds = {"Population", "LaplacePosterior", "DropoutPosterior", "InfinitePosterior"}
-    kinds |= {"ExactPosterior", "SparsePosterior"}
+    kinds |= {"ExactPosterior", "SparsePosterior", "ImplicitPosterior"}
     kinds |= {"GaussianPosterior", "ModulatedPosterior"}
     assert type(fitted).__name__ in kinds, "add it to OF_POSTERIORS"

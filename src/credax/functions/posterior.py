@@ -94,10 +94,10 @@ class FunctionPosterior(abc.ABC):
         return concatenate(in_batches(one, x, size))
 
     def predict_fn(self) -> Callable[[Array], Prediction]:
-        """Always an error: kernels are solved in float64 outside compiled programs."""
+        """Always an error: it is solved in float64 outside compiled programs."""
         raise InputError(
-            "this posterior has no compiled predict_fn: its kernels are solved in float64 outside "
-            "compiled programs; use predict, or export a trained ensemble"
+            "this posterior has no compiled predict_fn: it is solved in float64 outside compiled "
+            "programs; use predict, or export a trained ensemble"
         )
 
     def export(self, path: str | Path, **options: Any) -> Path:
@@ -169,21 +169,21 @@ def read_posterior(
     problem: Problem,
     kind: str,
     fields: dict[str, Any],
-    names: tuple[set[str], ...],
+    names: tuple[set[str], ...] | None,
 ) -> tuple[dict[str, np.ndarray], dict[str, Any], dict[str, Any]]:
     """Arrays and metadata of a file of a kind, and the fields that all posteriors share."""
     arrays, metadata = load_arrays(path)
     if metadata.get("kind") != kind:
         raise InputError(f"{path} does not hold a {kind}; it holds {metadata.get('kind')!r:.40}")
     check_record(metadata, FIELDS | fields, path)
-    if all(arrays.keys() != one for one in names):
+    if names is not None and all(arrays.keys() != one for one in names):
         raise DamagedFile(
             f"{path} holds {', '.join(sorted(arrays))}, not {', '.join(sorted(names[0]))}; restore "
             "it from a copy"
         )
     shape = tuple(metadata["input_shape"])
     check_units(metadata["units"], shape, path)
-    noise = arrays["noise"]
+    noise = arrays.get("noise", np.zeros(0))
     if noise.ndim != 2 or len(noise) != len(metadata["members"]) or not len(noise):
         raise DamagedFile(
             f"{path} has noise of shape {noise.shape} for {len(metadata['members'])} members, "

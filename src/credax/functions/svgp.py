@@ -73,10 +73,11 @@ class SparsePosterior(FunctionPosterior):
         outputs = likelihood.all_outputs(params, jnp.asarray(values, jnp.float32))
         return self.problem.predict(outputs)
 
-    def latent_functions(
-        self, key, n, points, *, joint: Joint = "auto", features: int = FEATURES
-    ) -> np.ndarray:
+    def latent_functions(self, key, n, points, **options: Any) -> np.ndarray:
         """``f(x) + k(x, Z) K⁻¹ (u - f(Z))`` with draws ``f`` of the prior and ``u`` of ``q``."""
+        return self._draw(key, n, points, **options)
+
+    def _draw(self, key, n, points, joint: Joint = "auto", features: int = FEATURES) -> np.ndarray:
         keys, outputs = draw_keys(key, n), self.mean.shape[1]
         if not by_features(self.kernel, joint):
             reached = self._reached(points)

@@ -186,6 +186,11 @@ REGISTRY = {
         "SVGP",
         "a Gaussian process through inducing points, by minibatches (Hensman et al. 2013)",
     ),
+    "vip": (
+        "credax.functions.vip",
+        "VIP",
+        "combinations of functions drawn from a network's prior (Ma et al. 2019)",
+    ),
 }
 
 

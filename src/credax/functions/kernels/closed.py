@@ -66,8 +66,8 @@ class Stationary(Kernel):
 class RBF(Stationary):
     """``variance · exp(-r²/2)``: smooth functions.
 
-    >>> RBF(lengthscale=1.0)(jnp.zeros((1, 1)), jnp.ones((1, 1))).round(4).tolist()
-    [[0.6065]]
+    >>> round(float(RBF(lengthscale=1.0)(jnp.zeros((1, 1)), jnp.ones((1, 1)))[0, 0]), 4)
+    0.6065
     """
 
     def __init__(self, lengthscale: Any = 1.0, variance: Any = 1.0):
