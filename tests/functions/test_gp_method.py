@@ -8,6 +8,7 @@ import pytest
 
 import credax as cx
 from credax import infinite
+from credax.calibration.variance_scaling import VarianceScale
 from credax.errors import DamagedFile
 from credax.files import load_arrays, save_tree
 from credax.functions import GaussianProcess, kernels
@@ -202,3 +203,11 @@ def test_a_damaged_file_is_refused(fitted, tmp_path, refused):
     refused(lambda: cx.GP().load(path, problem), "do not fit")
     with pytest.raises(cx.InputError):
         jax.jit(posterior.predict)(arrays["x"])
+
+
+def test_scaled_variances_keep_their_epistemic_share(fitted):
+    posterior, data = fitted
+    prediction = posterior.predict(data.x)
+    scaled = VarianceScale(np.array([2.0]))(prediction)
+    np.testing.assert_allclose(scaled.epistemic, 4 * prediction.epistemic, rtol=1e-5)
+    np.testing.assert_allclose(scaled.var, 4 * prediction.var, rtol=1e-5)
