@@ -48,6 +48,7 @@ ROWS = [
         [
             ("training", "the one loop"),
             ("infinite", "NNGP and NTK"),
+            ("functions", "priors over functions"),
             ("methods", "seven families"),
         ],
     ),

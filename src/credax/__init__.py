@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from credax import calibration as calibration
     from credax import data as data
     from credax import design as design
+    from credax import functions as functions
     from credax import groups as groups
     from credax import hub as hub
     from credax import infinite as infinite
@@ -33,6 +34,9 @@ if TYPE_CHECKING:
     from credax.errors import InputError as InputError
     from credax.exporting import export as export
     from credax.fitting import fit as fit
+    from credax.functions.exact import GP as GP
+    from credax.functions.svgp import SVGP as SVGP
+    from credax.functions.vip import VIP as VIP
     from credax.gaussian_posterior import GaussianPosterior as GaussianPosterior
     from credax.infinite.method import NNGP as NNGP
     from credax.infinite.method import NTK as NTK

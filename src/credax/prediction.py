@@ -178,15 +178,28 @@ class GaussianPrediction(RegressionPrediction):
     means: Float[Array, "..."]  # pyright: ignore[reportIncompatibleMethodOverride]
     variances: Float[Array, "..."]  # pyright: ignore[reportIncompatibleMethodOverride]
     """Another shape is refused by `credax.metrics`, which says what is expected."""
+    function_variances: Float[Array, "..."] | None = None
+    """The part of ``variances`` that is of the function itself and not noise, where a member is a
+    whole posterior in closed form (Gaussian processes); it is epistemic."""
 
     @property
     def density(self) -> Density:
         """A density of real numbers."""
         return "continuous"
 
+    @property
+    def own_epistemic(self) -> Float[Array, "members batch targets"] | None:
+        """The variances of the functions, where they are told from noise."""
+        return self.function_variances
+
     def in_units(self, shift: Array, scale: Array) -> "GaussianPrediction":
         """The prediction of ``shift + scale y``."""
-        return GaussianPrediction(self.means * scale + shift, self.variances * jnp.square(scale))
+        square, own = jnp.square(scale), self.function_variances
+        return GaussianPrediction(
+            self.means * scale + shift,
+            self.variances * square,
+            None if own is None else own * square,
+        )
 
     def member_log_prob(self, y: Array) -> Float[Array, "..."]:
         """Log-density of every target under every member."""

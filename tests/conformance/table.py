@@ -3,6 +3,9 @@
 from dataclasses import dataclass
 from typing import Any
 
+from credax.functions.exact import GP
+from credax.functions.svgp import SVGP
+from credax.functions.vip import VIP
 from credax.infinite.method import NNGP, NTK
 from credax.methods.dropout.mc_batch_norm import MCBatchNorm
 from credax.methods.dropout.mc_dropout import MCDropout
@@ -51,6 +54,10 @@ class Row:
     """A network of two inputs and three outputs that has what the method needs."""
     short: Any = None
     """For chaotic chains, which amplify rounding: a run of few transitions, for strategies."""
+    replicas: int | None = None
+    """How many copies the loop trains, where it is neither the modes nor the members."""
+    training: dict[str, Any] | None = None
+    """Settings of the training that differ, where a few steps of plain descent teach nothing."""
     slow: bool = False
     """Left to `make test-all`; its dynamics is that of a method that is not."""
 
@@ -114,6 +121,21 @@ ROWS = {
     ),
     "laplace": Row(Laplace(samples=4, modes=2), Laplace(samples=4, modes=3), slow=True),
     "ntk": Row(NTK(members=4), NTK(members=6)),
+    "gp": Row(GP(members=4, restarts=1), GP(members=6, restarts=1), slow=True),
+    "svgp": Row(
+        SVGP(inducing=12, members=4),
+        SVGP(inducing=12, members=6),
+        replicas=1,
+        training={"optimiser": "adam", "learning_rate": 0.2},
+        slow=True,
+    ),
+    "vip": Row(
+        VIP(draws=20, members=4),
+        VIP(draws=20, members=6),
+        replicas=1,
+        training={"optimiser": "adam", "learning_rate": 0.1, "epochs": 20},
+        slow=True,
+    ),
     "nngp": Row(NNGP(members=4), NNGP(members=6), slow=True),
     "swag": Row(SWAG(modes=2, samples=3), SWAG(modes=3, samples=3), slow=True),
 }

@@ -56,12 +56,21 @@ def name(request):
 @pytest.fixture(scope="module")
 def fitted(name, split):
     return cx.fit(
-        problem_of(name), ROWS[name].record, split, key=7, training=TRAINING, progress=False
+        problem_of(name),
+        ROWS[name].record,
+        split,
+        key=7,
+        training=training_of(name),
+        progress=False,
     )
 
 
 def problem_of(name):
     return cx.Problem(ROWS[name].network or NETWORK, cx.Categorical(), weight_decay=1e-3)
+
+
+def training_of(name):
+    return TRAINING.replace(**(ROWS[name].training or {}))
 
 
 def leaves(posterior):
@@ -101,13 +110,23 @@ def test_prediction_does_not_depend_on_the_batch_size(fitted, split):
 
 
 # One method for each class of posterior: the function belongs to the class.
-OF_POSTERIORS = ("batch-ensemble", "deep-ensemble", "laplace", "mc-dropout", "nngp", "swag")
+OF_POSTERIORS = (
+    "batch-ensemble",
+    "deep-ensemble",
+    "gp",
+    "laplace",
+    "mc-dropout",
+    "nngp",
+    "svgp",
+    "swag",
+    "vip",
+)
 
 
 def test_the_pure_function_gives_the_same_prediction_and_traces(name, fitted, split):
     if name not in OF_POSTERIORS:
         pytest.skip("another method with the same class of posterior is tested")
-    if name == "nngp":
+    if name in ("gp", "nngp", "svgp", "vip"):
         with pytest.raises(cx.InputError, match="predict_fn"):
             fitted.predict_fn()
         return
@@ -121,12 +140,22 @@ def test_the_pure_function_gives_the_same_prediction_and_traces(name, fitted, sp
 
 def test_the_same_key_gives_the_same_bits(name, fitted, split):
     again = cx.fit(
-        problem_of(name), ROWS[name].record, split, key=7, training=TRAINING, progress=False
+        problem_of(name),
+        ROWS[name].record,
+        split,
+        key=7,
+        training=training_of(name),
+        progress=False,
     )
     for a, b in zip(leaves(fitted), leaves(again), strict=True):
         np.testing.assert_array_equal(a, b)
     other = cx.fit(
-        problem_of(name), ROWS[name].record, split, key=8, training=TRAINING, progress=False
+        problem_of(name),
+        ROWS[name].record,
+        split,
+        key=8,
+        training=training_of(name),
+        progress=False,
     )
     assert any((a != b).any() for a, b in zip(leaves(fitted), leaves(other), strict=True))
 
@@ -148,15 +177,16 @@ def test_strategies_agree(name, fitted, split, strategy):
     }[strategy]
     mesh = None
     if strategy == "shard":
-        replicas = getattr(ROWS[name].record, "modes", fitted.num_members)
+        modes = getattr(ROWS[name].record, "modes", fitted.num_members)
+        replicas = ROWS[name].replicas or modes
         members = next(size for size in (4, 2, 1) if replicas % size == 0)
         mesh = jax.make_mesh((members, 8 // members), ("members", "data"))
     problem, record = problem_of(name), ROWS[name].short or ROWS[name].record
     options = {"key": 7, "progress": False}
     if ROWS[name].short:
-        fitted = cx.fit(problem, record, split, training=TRAINING, **options)
+        fitted = cx.fit(problem, record, split, training=training_of(name), **options)
     posterior = cx.fit(
-        problem, record, split, training=TRAINING.replace(**changes), mesh=mesh, **options
+        problem, record, split, training=training_of(name).replace(**changes), mesh=mesh, **options
     )
     assert_close(posterior, fitted)
 
@@ -165,7 +195,9 @@ def test_members_do_not_depend_on_how_many_there_are(name, fitted, split):
     larger = ROWS[name].larger
     if larger is None:
         pytest.skip("members see each other, or their number changes what is collected")
-    posterior = cx.fit(problem_of(name), larger, split, key=7, training=TRAINING, progress=False)
+    posterior = cx.fit(
+        problem_of(name), larger, split, key=7, training=training_of(name), progress=False
+    )
     if not hasattr(fitted, "take"):  # networks of the modes, and masks
         posterior = posterior.networks.take(range(len(fitted.variables[0]["0_dense"]["bias"])))
         assert_close(posterior, fitted.networks)
@@ -193,7 +225,7 @@ def test_a_killed_run_resumes_to_the_same_bytes(name, fitted, split, tmp_path, c
             record,
             split,
             key=7,
-            training=TRAINING,
+            training=training_of(name),
             folder=folder,
             progress=reporter,
         )
@@ -221,5 +253,6 @@ def test_draws_are_members(fitted):
 
 def test_one_method_of_each_class_of_posterior_is_traced(fitted):
     kinds = {"Population", "LaplacePosterior", "DropoutPosterior", "InfinitePosterior"}
+    kinds |= {"ExactPosterior", "SparsePosterior", "ImplicitPosterior"}
     kinds |= {"GaussianPosterior", "ModulatedPosterior"}
     assert type(fitted).__name__ in kinds, "add it to OF_POSTERIORS"

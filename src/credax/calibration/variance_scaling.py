@@ -61,6 +61,10 @@ class VarianceScale(eqx.Module):
         scale = jnp.asarray(self.scale, means.dtype)
         centre = jnp.mean(means, axis=0, keepdims=True)
         if self.apply_to == "members":
-            return GaussianPrediction(centre + scale * (means - centre), scale**2 * variances)
+            own = prediction.function_variances
+            scaled = None if own is None else scale**2 * jnp.asarray(own)
+            return GaussianPrediction(
+                centre + scale * (means - centre), scale**2 * variances, scaled
+            )
         total = jnp.mean(variances, axis=0) + jnp.var(means, axis=0)
         return GaussianPrediction(centre, scale**2 * total[None])

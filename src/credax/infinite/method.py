@@ -119,7 +119,7 @@ class InfiniteWidth:
                 f"there are {len(data)} training rows and most_rows is {self.most_rows}; the solve "
                 "costs their cube: give fewer (--train-rows) or raise most_rows"
             )
-        return Waiting(_outputs(problem, data), Replicas(self.members, shared_batches=True))
+        return Waiting(num_outputs(problem, data), Replicas(self.members, shared_batches=True))
 
     def load(self, path, problem: Problem) -> InfinitePosterior:
         """Read the rows back and solve again."""
@@ -177,7 +177,8 @@ class NNGP(InfiniteWidth):
     train: ClassVar[Literal["all", "last_layer"]] = "last_layer"
 
 
-def _outputs(problem: Problem, data: Split) -> int:
+def num_outputs(problem: Problem, data: Split) -> int:
+    """Numbers that are regressed on: targets, or the network's outputs for classes."""
     if problem.likelihood.task == "regression":
         return int(np.prod(data.y.shape[1:], dtype=int))
     example = jax.ShapeDtypeStruct((1, *data.x.shape[1:]), data.x.dtype)

@@ -176,6 +176,21 @@ REGISTRY = {
         "NNGP",
         "a Gaussian process: an infinitely wide Bayesian network (Lee et al. 2018)",
     ),
+    "gp": (
+        "credax.functions.exact",
+        "GP",
+        "an exact Gaussian process (Rasmussen and Williams 2006)",
+    ),
+    "svgp": (
+        "credax.functions.svgp",
+        "SVGP",
+        "a Gaussian process through inducing points, by minibatches (Hensman et al. 2013)",
+    ),
+    "vip": (
+        "credax.functions.vip",
+        "VIP",
+        "combinations of functions drawn from a network's prior (Ma et al. 2019)",
+    ),
 }
 
 
