@@ -15,10 +15,11 @@ import pytest
 import credax as cx
 from credax import files
 from credax.active import loop as loop_module
-from credax.active.rounds import Keys, labelled_rows, scored_rows
+from credax.active.rounds import Keys, Trainer, fitting, labelled_rows, scored_rows
 from credax.active.state import FILE, State, load_state
 from credax.data import Dataset, Split
 from credax.standardise import Standardise
+from credax.training import RunFolder
 
 
 @pytest.fixture(scope="module")
@@ -246,6 +247,36 @@ def test_the_history_counts_gradient_steps_of_all_members(undisturbed):
     assert undisturbed.labels_for(1.1) is None
 
 
+@pytest.mark.parametrize(
+    ("last_batch", "steps", "expected"),
+    [
+        ("pad", 7, (8, 9, 8)),  # 6, 10, 14 labels in batches of 4: 2, 3, 4 steps per epoch
+        ("drop", 7, (7, 8, 9)),  # 1, 2, 3
+        ("pad", 1, (2, 3, 4)),  # never less than an epoch
+    ],
+)
+def test_rounds_of_equal_steps_whatever_the_labels(last_batch, steps, expected):
+    """``⌈steps / per epoch⌉`` epochs: fails if epochs are rounded down, or batches ignored."""
+    training = case.TRAINING.replace(epochs=1000, batch_size=4, last_batch=last_batch)
+    method = cx.DeepEnsemble(members=3)
+    trainer = Trainer(case.PROBLEM, method, training, steps=steps)
+    rows = case.dataset().train
+    for labels, count in zip((6, 10, 14), expected, strict=True):
+        own = fitting(training, labels, steps)
+        assert own.epochs * own.steps_per_epoch(labels) == count
+        assert trainer._steps(rows[:labels], own, None) == 3 * count
+
+
+def test_steps_reach_every_training_of_a_loop(tmp_path, refused):
+    """10 and 14 labels in one batch of at most 16: so many epochs, by three networks and by one."""
+    options = {"initial": 10, "rounds": 1, "folder": tmp_path / "run"}
+    history = case.run(steps=7, final="single", **options)
+    assert [each.steps for each in history.rounds] == [21, 21]
+    ending = tmp_path / "run" / "rounds" / "001-final"
+    assert RunFolder(ending).ending["step"] == 7
+    refused(lambda: case.run(steps=8, final="single", **options), "steps is 7 there and 8 here")
+
+
 @pytest.mark.parametrize("key", [0, 1])
 def test_a_duplicated_pool_is_bought_twice_by_bald_and_not_by_batchbald(key):
     """Every row four times: the two best rows by BALD alone are copies of one another."""
@@ -284,6 +315,10 @@ def test_damaged_times_cost_nothing_but_the_times(undisturbed, tmp_path):
         ({"query": 100}, "the pool has 80 rows"),
         ({"query": 0}, "query is 0"),
         ({"rounds": 0}, "rounds is 0"),
+        ({"steps": 0}, "steps is 0; give a whole number from 1"),
+        ({"steps": 2.5}, "steps is 2.5"),
+        ({"steps": float("inf")}, "steps is inf"),
+        ({"chunk": None}, "chunk is None"),
         ({"initial": 0}, "initial is 0"),
         ({"initial": [3, 3]}, "each once"),
         ({"scoring_pool": 2}, "scoring_pool is 2 and query is 4"),

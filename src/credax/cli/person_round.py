@@ -64,7 +64,8 @@ def _train_and_ask(run: PersonRun, quiet: bool) -> Round:
     job = Job.of(run.task, run.dataset(rows))
     (variant,) = read_variants((settings.method,), None, job.task, settings.members)
     config = job.config(Fit(variant.method, variant.task, settings.seed))
-    trainer = Trainer(job.problem, variant.method, variant.task.training, None, job.dataset, config)
+    training, steps = variant.task.training, settings.steps
+    trainer = Trainer(job.problem, variant.method, training, None, job.dataset, config, steps)
     progress: Any = False if quiet else None
     trained = trainer.fit(rows, keys.train, run.folder.round(number), progress)
     posterior = trained.posterior

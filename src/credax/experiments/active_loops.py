@@ -42,6 +42,8 @@ class Buying:
     repeat: int = 1
     """Copies of every row of the pool, each with its own noise."""
     noise: float = 0.1
+    steps: int | None = None
+    """Gradient steps of every training; None leaves the epochs."""
     validation: int = 0
     """Rows of the training data for early stopping; they are never bought."""
 
@@ -119,6 +121,7 @@ def bought(bench: Bench, trial: Trial, dataset: Dataset) -> Loop:
         initial=settings.initial,
         retrain="continue" if name in settings.continued else "scratch",
         scoring_pool=settings.scoring_pool,
+        steps=settings.steps,
         key=trial.seed,
         training=bench.scale.training_of(trial.arm),
         folder=trial.folder,
