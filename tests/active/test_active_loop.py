@@ -15,6 +15,8 @@ import pytest
 import credax as cx
 from credax import files
 from credax.active import loop as loop_module
+from credax.active import rounds as rounds_module
+from credax.active.ahead import check_ahead
 from credax.active.rounds import Keys, Trainer, fitting, labelled_rows, scored_rows
 from credax.active.state import FILE, State, load_state
 from credax.data import Dataset, Split
@@ -343,8 +345,46 @@ def test_bad_pools_are_refused_in_one_sentence(refused):
     refused(lambda: case.run(x), "oracle is missing")
 
 
-def test_one_member_has_nothing_to_disagree_with(refused):
-    refused(lambda: case.run(method=cx.Single(), acquisition="bald"), "member")
+@pytest.mark.parametrize(
+    ("method", "acquisition"),
+    [
+        (cx.Single(), "bald"),
+        (cx.DeepEnsemble(members=1), "batchbald"),
+        (cx.MCDropout(samples=1), "mean-std"),
+        (cx.SnapshotEnsemble(members=1), "variation-ratio-greedy"),
+        (cx.SWA(), "power-bald"),
+        (cx.Single(), cx.active.PredictiveVariance(part="epistemic")),
+    ],
+)
+def test_one_member_has_nothing_to_disagree_with(method, acquisition, refused, monkeypatch):
+    """Said before anything is trained, and before a label is asked for."""
+    monkeypatch.setattr(rounds_module, "fit", None)
+    options = {"acquisition": acquisition, "oracle": None}
+    refused(lambda: case.run(case.dataset(y=case.Sealed(80)), method, **options), "has 1 member")
+
+
+@pytest.mark.parametrize(
+    "method",
+    [
+        cx.DeepEnsemble(members=3),
+        cx.Single(),
+        cx.MCDropout(samples=2, modes=2),
+        cx.SnapshotEnsemble(members=2, modes=2),
+        cx.SWA(modes=2),
+    ],
+)
+def test_methods_know_how_many_members_they_will_have(method):
+    """Fails if a method's count is not that of the posterior it returns."""
+    training = cx.Training(4, batch_size=16)
+    rows = case.dataset().train[:32]
+    posterior = cx.fit(case.PROBLEM, method, rows, training=training, progress=False)
+    assert method.expected_members == posterior.num_members == posterior.predict(rows.x).num_members
+
+
+def test_one_member_with_a_distribution_of_its_own_may_be_asked():
+    """A Dirichlet says what it does not know; only shapes are needed to see it."""
+    problem = cx.Problem(cx.networks.MLP((8,), outputs=3), cx.EvidentialDirichlet())
+    check_ahead(cx.active.BALD(), cx.Single(), problem, case.rows(4, 0)[0])
 
 
 @pytest.mark.parametrize(

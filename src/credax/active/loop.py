@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from credax import __version__, methods
 from credax.active import registry
+from credax.active.ahead import check_ahead
 from credax.active.fine_tuning import Continue, replayed
 from credax.active.folder import LoopFolder
 from credax.active.given import Given, given_data
@@ -110,10 +111,14 @@ def run(
     method, final = _method(method), None if final is None else _method(final, "final")
     acquisition = registry.get(acquisition)() if isinstance(acquisition, str) else acquisition
     given = given_data(data, oracle, problem.likelihood.task)
-    settings = Settings(query, rounds, initial, _retrain(retrain, method), scoring_pool, chunk, steps)
+    settings = Settings(
+        query, rounds, initial, _retrain(retrain, method), scoring_pool, chunk, steps
+    )
     settings.check(len(given.pool))
+    problem = problem.with_units(given.pool.inputs, None)
+    check_ahead(acquisition, method, problem, given.pool.x)
     loop = _Loop(
-        problem.with_units(given.pool.inputs, None),
+        problem,
         method,
         final,
         given,

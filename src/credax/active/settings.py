@@ -64,5 +64,5 @@ def check_whole(name: str, value: Any, optional: bool = False) -> None:
     if value is None and optional:
         return
     whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
-    if not whole or value < 1:
+    if not (whole and value >= 1):
         raise InputError(f"{name} is {value}; give a whole number from 1")
