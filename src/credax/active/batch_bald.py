@@ -177,9 +177,9 @@ def _pool(candidates: Candidates) -> Pool:
 
 
 def _of_prediction(prediction: Prediction) -> Pool:
-    classes = _check(prediction)
-    probs = joint.with_entropies(classes.members)
-    return Pool(np.asarray(probs), np.asarray(_bald(classes), np.float64))
+    prediction = _check(prediction)
+    probs = joint.with_entropies(prediction.members)
+    return Pool(np.asarray(probs), np.asarray(_bald(prediction), np.float64))
 
 
 def _check(prediction: Prediction) -> ClassPrediction:

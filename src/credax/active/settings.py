@@ -61,8 +61,6 @@ class Settings:
 
 def check_whole(name: str, value: Any, optional: bool = False) -> None:
     """Raise an error if a setting is not a whole number from 1, or None where it may be."""
-    if value is None and optional:
-        return
-    whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
-    if not (whole and value >= 1):
+    whole = isinstance(value, int | np.integer) and not isinstance(value, bool) and value >= 1
+    if not whole and not (value is None and optional):
         raise InputError(f"{name} is {value}; give a whole number from 1")

@@ -93,11 +93,11 @@ def _published(label: str, level: float) -> float:
 TEST = Scale(
     data=Data("mnist", 120, 60, (8, 8, 1), 4, synthetic=True),
     network=partial(dropout_network, channels=(4,), dense=8, size=3, pools=1),
-    training=Training(epochs=3, batch_size=8, learning_rate=0.05),
+    training=Training(batch_size=8, learning_rate=0.05),
     arms=arms(4),
     seeds=1,
-    evaluation=Buying(8, 4, 2, ACQUISITIONS),
-    note="generated images, not MNIST, two purchases: shows that the program runs",
+    evaluation=Buying(8, 4, 1, ACQUISITIONS, steps=3),
+    note="generated images, not MNIST, one purchase: shows that the program runs",
 )
 CPU = Scale(
     data=Data("mnist", 5000, 1000, (28, 28, 1), 10),

@@ -71,12 +71,12 @@ def findings(loops: list[Loop]) -> tuple[str, ...]:
 
 TEST = Scale(
     data=Data("mnist", 60, 60, (8, 8, 1), 4, synthetic=True),
-    network=partial(dropout_network, channels=(4,), dense=8, size=3, pools=1),
-    training=Training(epochs=3, batch_size=8, learning_rate=0.05),
+    network=partial(dropout_network, channels=(), dense=8),
+    training=Training(batch_size=8, learning_rate=0.05),
     arms=arms(4),
     seeds=1,
-    evaluation=Buying(8, 4, 2, repeat=3),
-    note="generated images, not MNIST, two purchases: shows that the program runs",
+    evaluation=Buying(8, 4, 1, repeat=3, steps=3),
+    note="generated images, not MNIST, one purchase: shows that the program runs",
 )
 CPU = Scale(
     data=Data("mnist", 1000, 1000, (28, 28, 1), 10),
@@ -104,8 +104,8 @@ FULL = Scale(
     evaluation=Buying(20, 10, 28, repeat=5, steps=790),
     note=(
         "the published sizes: five copies of every row, 20 balanced labels, 28 purchases of 10, 10 "
-        "masks; every training has 790 steps of 64 rows, ten of the published epochs of 5056 draws, "
-        "where the published ones end by early stopping (patience 3) on 1024 validation rows"
+        "masks; every training has 790 steps of 64 rows, ten of the published epochs of 5056 "
+        "draws, where the published ones end by early stopping (patience 3) on 1024 validation rows"
     ),
 )
 
