@@ -229,4 +229,4 @@ def curves(loops: Sequence[Loop]) -> Figure:
         "Accuracy on the test rows against labels: median over seeds, the band between quartiles; "
         "dashed: 90 % and 95 %."
     )
-    return Sheet("learning-curves", caption, [panel], 1, (570, 370), list(arms))
+    return Sheet("learning-curves", caption, [panel], 1, (570, 395), list(arms))
