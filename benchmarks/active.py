@@ -17,11 +17,15 @@ Scores: ten members, ten classes, a memory map of a million rows, in chunks; the
 process beyond its size after a first small pool must stay below the bound that is printed.
 
     python benchmarks/active.py scores --rows 1000000
+
+All of it in one command: both ways where the reference ends in minutes (``--shared`` rows), ours
+on the whole pool, and the scores:
+
+    python benchmarks/active.py all --reference /tmp/reference/bin/python
 """
 
 import argparse
 import json
-import resource
 import subprocess
 import sys
 import tempfile
@@ -38,9 +42,17 @@ FEATURES = 16
 OURS, REFERENCE = "credax", "batchbald_redux"
 
 
-def resident() -> float:
-    """The largest size that the process has had, in megabytes."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+def peak_from_here() -> float:
+    """Megabytes that the process has now, from which its peak is counted anew (Linux)."""
+    # The peak that getrusage says is that of the parent too, and of what was done before.
+    Path("/proc/self/clear_refs").write_text("5")
+    return resident("VmRSS")
+
+
+def resident(what: str = "VmHWM") -> float:
+    """Megabytes: the largest size since `peak_from_here`, or the size now (VmRSS)."""
+    status = Path("/proc/self/status").read_text()
+    return next(int(line.split()[1]) for line in status.splitlines() if what in line) / 1024
 
 
 def log_probs(members: int, pool: int, classes: int, spread: float) -> Any:
@@ -65,7 +77,7 @@ def ours(file: str, picks: int, configurations: int) -> dict[str, Any]:
     from credax.prediction import ClassPrediction
 
     values = np.load(file)
-    before = resident()
+    before = peak_from_here()
 
     class Given:
         """A posterior that looks rows up."""
@@ -98,7 +110,7 @@ def reference(file: str, picks: int, configurations: int, dtype: str) -> dict[st
     from batchbald_redux import batchbald
 
     values = torch.from_numpy(np.swapaxes(np.load(file), 0, 1).copy())
-    before = resident()
+    before = peak_from_here()
     start = time.perf_counter()
     kind = {"double": torch.double, "float": torch.float}[dtype]
     batch = batchbald.get_batchbald_batch(values, picks, configurations, dtype=kind, device="cpu")
@@ -189,7 +201,10 @@ def scores(arguments: argparse.Namespace) -> None:
         small = cx.active.Candidates(posterior, x[: 2 * chunk], chunk=chunk)
         for name in CHEAP:
             cx.active.get(name)().choose(small, 10, key=jax.random.key(0))
-        before, pool = resident(), cx.active.Candidates(posterior, x, chunk=chunk)
+        # Written pages of the map leave the process, so that those that are read count.
+        del x
+        x = np.load(Path(folder) / "pool.npy", mmap_mode="r")
+        before, pool = peak_from_here(), cx.active.Candidates(posterior, x, chunk=chunk)
         print(f"{rows} rows x {arguments.members} members x {arguments.classes} classes")
         for name in CHEAP:
             start = time.perf_counter()
@@ -202,6 +217,35 @@ def scores(arguments: argparse.Namespace) -> None:
         raise SystemExit("the bound was passed")
 
 
+def every(arguments: argparse.Namespace) -> None:
+    """Both ways on a pool that the reference manages, ours on the whole one, and the scores."""
+    whole, given = arguments.pool, arguments.reference
+    arguments.pool = arguments.shared
+    batch(arguments)
+    arguments.pool, arguments.reference = whole, ""
+    batch(arguments)
+    arguments.members = arguments.score_members
+    scores(arguments)
+    if not given:
+        print("no reference was given, so there are no ratios: --reference PYTHON")
+
+
+def _batch_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--members", type=int, default=100)
+    parser.add_argument("--classes", type=int, default=10)
+    parser.add_argument("--pool", type=int, default=10_000)
+    parser.add_argument("--picks", type=int, default=10)
+    parser.add_argument("--configurations", type=int, default=10_000)
+    parser.add_argument("--spread", type=float, default=0.0, help="rows differ in disagreement")
+    parser.add_argument("--reference", default="", help="a Python with batchbald_redux and PyTorch")
+    parser.add_argument("--dtype", choices=("double", "float"), default="double")
+
+
+def _score_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--rows", type=int, default=1_000_000)
+    parser.add_argument("--chunk", type=int, default=16_384)
+
+
 def main() -> None:
     """Read the options and run."""
     if len(sys.argv) > 2 and sys.argv[1] in ("ours", "redux"):
@@ -212,22 +256,18 @@ def main() -> None:
         return
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     ways = parser.add_subparsers(dest="way", required=True)
-    first = ways.add_parser("batch")
-    first.add_argument("--members", type=int, default=100)
-    first.add_argument("--classes", type=int, default=10)
-    first.add_argument("--pool", type=int, default=10_000)
-    first.add_argument("--picks", type=int, default=10)
-    first.add_argument("--configurations", type=int, default=10_000)
-    first.add_argument("--spread", type=float, default=0.0, help="rows differ in disagreement")
-    first.add_argument("--reference", default="", help="a Python with batchbald_redux and PyTorch")
-    first.add_argument("--dtype", choices=("double", "float"), default="double")
+    _batch_options(ways.add_parser("batch"))
     second = ways.add_parser("scores")
-    second.add_argument("--rows", type=int, default=1_000_000)
+    _score_options(second)
     second.add_argument("--members", type=int, default=10)
     second.add_argument("--classes", type=int, default=10)
-    second.add_argument("--chunk", type=int, default=16_384)
+    third = ways.add_parser("all")
+    _batch_options(third)
+    _score_options(third)
+    third.add_argument("--shared", type=int, default=500, help="rows that both choose from")
+    third.add_argument("--score-members", type=int, default=10)
     arguments = parser.parse_args()
-    batch(arguments) if arguments.way == "batch" else scores(arguments)
+    {"batch": batch, "scores": scores, "all": every}[arguments.way](arguments)
 
 
 if __name__ == "__main__":

@@ -15,10 +15,13 @@ import pytest
 import credax as cx
 from credax import files
 from credax.active import loop as loop_module
-from credax.active.rounds import Keys, labelled_rows, scored_rows
+from credax.active import rounds as rounds_module
+from credax.active.ahead import check_ahead
+from credax.active.rounds import Keys, Trainer, fitting, labelled_rows, scored_rows
 from credax.active.state import FILE, State, load_state
 from credax.data import Dataset, Split
 from credax.standardise import Standardise
+from credax.training import RunFolder
 
 
 @pytest.fixture(scope="module")
@@ -246,6 +249,36 @@ def test_the_history_counts_gradient_steps_of_all_members(undisturbed):
     assert undisturbed.labels_for(1.1) is None
 
 
+@pytest.mark.parametrize(
+    ("last_batch", "steps", "expected"),
+    [
+        ("pad", 7, (8, 9, 8)),  # 6, 10, 14 labels in batches of 4: 2, 3, 4 steps per epoch
+        ("drop", 7, (7, 8, 9)),  # 1, 2, 3
+        ("pad", 1, (2, 3, 4)),  # never less than an epoch
+    ],
+)
+def test_rounds_of_equal_steps_whatever_the_labels(last_batch, steps, expected):
+    """``⌈steps / per epoch⌉`` epochs: fails if epochs are rounded down, or batches ignored."""
+    training = case.TRAINING.replace(epochs=1000, batch_size=4, last_batch=last_batch)
+    method = cx.DeepEnsemble(members=3)
+    trainer = Trainer(case.PROBLEM, method, training, steps=steps)
+    rows = case.dataset().train
+    for labels, count in zip((6, 10, 14), expected, strict=True):
+        own = fitting(training, labels, steps)
+        assert own.epochs * own.steps_per_epoch(labels) == count
+        assert trainer._steps(rows[:labels], own, None) == 3 * count
+
+
+def test_steps_reach_every_training_of_a_loop(tmp_path, refused):
+    """10 and 14 labels in one batch of at most 16: so many epochs, by three networks and by one."""
+    options = {"initial": 10, "rounds": 1, "folder": tmp_path / "run"}
+    history = case.run(steps=7, final="single", **options)
+    assert [each.steps for each in history.rounds] == [21, 21]
+    ending = tmp_path / "run" / "rounds" / "001-final"
+    assert RunFolder(ending).ending["step"] == 7
+    refused(lambda: case.run(steps=8, final="single", **options), "steps is 7 there and 8 here")
+
+
 @pytest.mark.parametrize("key", [0, 1])
 def test_a_duplicated_pool_is_bought_twice_by_bald_and_not_by_batchbald(key):
     """Every row four times: the two best rows by BALD alone are copies of one another."""
@@ -284,6 +317,10 @@ def test_damaged_times_cost_nothing_but_the_times(undisturbed, tmp_path):
         ({"query": 100}, "the pool has 80 rows"),
         ({"query": 0}, "query is 0"),
         ({"rounds": 0}, "rounds is 0"),
+        ({"steps": 0}, "steps is 0; give a whole number from 1"),
+        ({"steps": 2.5}, "steps is 2.5"),
+        ({"steps": float("inf")}, "steps is inf"),
+        ({"chunk": None}, "chunk is None"),
         ({"initial": 0}, "initial is 0"),
         ({"initial": [3, 3]}, "each once"),
         ({"scoring_pool": 2}, "scoring_pool is 2 and query is 4"),
@@ -308,8 +345,46 @@ def test_bad_pools_are_refused_in_one_sentence(refused):
     refused(lambda: case.run(x), "oracle is missing")
 
 
-def test_one_member_has_nothing_to_disagree_with(refused):
-    refused(lambda: case.run(method=cx.Single(), acquisition="bald"), "member")
+@pytest.mark.parametrize(
+    ("method", "acquisition"),
+    [
+        (cx.Single(), "bald"),
+        (cx.DeepEnsemble(members=1), "batchbald"),
+        (cx.MCDropout(samples=1), "mean-std"),
+        (cx.SnapshotEnsemble(members=1), "variation-ratio-greedy"),
+        (cx.SWA(), "power-bald"),
+        (cx.Single(), cx.active.PredictiveVariance(part="epistemic")),
+    ],
+)
+def test_one_member_has_nothing_to_disagree_with(method, acquisition, refused, monkeypatch):
+    """Said before anything is trained, and before a label is asked for."""
+    monkeypatch.setattr(rounds_module, "fit", None)
+    options = {"acquisition": acquisition, "oracle": None}
+    refused(lambda: case.run(case.dataset(y=case.Sealed(80)), method, **options), "has 1 member")
+
+
+@pytest.mark.parametrize(
+    "method",
+    [
+        cx.DeepEnsemble(members=3),
+        cx.Single(),
+        cx.MCDropout(samples=2, modes=2),
+        cx.SnapshotEnsemble(members=2, modes=2),
+        cx.SWA(modes=2),
+    ],
+)
+def test_methods_know_how_many_members_they_will_have(method):
+    """Fails if a method's count is not that of the posterior it returns."""
+    training = cx.Training(4, batch_size=16)
+    rows = case.dataset().train[:32]
+    posterior = cx.fit(case.PROBLEM, method, rows, training=training, progress=False)
+    assert method.expected_members == posterior.num_members == posterior.predict(rows.x).num_members
+
+
+def test_one_member_with_a_distribution_of_its_own_may_be_asked():
+    """A Dirichlet says what it does not know; only shapes are needed to see it."""
+    problem = cx.Problem(cx.networks.MLP((8,), outputs=3), cx.EvidentialDirichlet())
+    check_ahead(cx.active.BALD(), cx.Single(), problem, case.rows(4, 0)[0])
 
 
 @pytest.mark.parametrize(

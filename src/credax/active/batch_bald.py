@@ -50,6 +50,10 @@ class BatchBALD(Acquisition):
         if self.configurations < 2:
             raise InputError(f"configurations is {self.configurations}; give at least 2")
 
+    def check(self, prediction: Prediction) -> None:
+        """Classes, and at least two members that are certain of their probabilities."""
+        _check(prediction)
+
     def choose(self, candidates: Candidates, count: int, *, key: Key[Array, ""]) -> Choice:
         """Exactly ``count`` rows; equal scores are broken at random with ``key``."""
         check_count(candidates, count)
@@ -173,6 +177,13 @@ def _pool(candidates: Candidates) -> Pool:
 
 
 def _of_prediction(prediction: Prediction) -> Pool:
+    prediction = _check(prediction)
+    probs = joint.with_entropies(prediction.members)
+    return Pool(np.asarray(probs), np.asarray(_bald(prediction), np.float64))
+
+
+def _check(prediction: Prediction) -> ClassPrediction:
+    """The prediction, or an error if it has no joint information of classes."""
     if not isinstance(prediction, ClassPrediction):
         raise InputError(
             "batchbald is for classes and the prediction is of numbers; use bald, power-bald or "
@@ -184,8 +195,7 @@ def _of_prediction(prediction: Prediction) -> Pool:
             "Dirichlet distributions; use bald, or another likelihood such as Categorical"
         )
     check_members(prediction, "batchbald")
-    probs = joint.with_entropies(prediction.members)
-    return Pool(np.asarray(probs), np.asarray(_bald(prediction), np.float64))
+    return prediction
 
 
 _bald = jax.jit(bald)

@@ -37,6 +37,12 @@ class Acquisition(abc.ABC):
     name: ClassVar[str]
     title: ClassVar[str]
 
+    def check(self, prediction: Prediction) -> None:  # noqa: B027
+        """Raise an error if it cannot choose by such predictions; a hook, by default it can.
+
+        Asked before anything is trained too, with shapes in place of numbers.
+        """
+
     @abc.abstractmethod
     def choose(self, candidates: Candidates, count: int, *, key: Key[Array, ""]) -> Choice:
         """``count`` different candidates; equal scores are broken at random with ``key``."""

@@ -13,7 +13,7 @@ from credax.active.choice import Acquisition, Choice, check_count
 from credax.active.scored import check_members
 from credax.errors import InputError
 from credax.keys import numpy_generator
-from credax.prediction import ClassPrediction
+from credax.prediction import ClassPrediction, Prediction
 
 LEAST = 1e-12
 
@@ -39,10 +39,22 @@ class VariationRatioGreedy(Acquisition):
         if not self.weight >= 0:
             raise InputError(f"weight is {self.weight}; it is at least 0")
 
+    def check(self, prediction: Prediction) -> None:
+        """Classes, and at least two members."""
+        if not isinstance(prediction, ClassPrediction):
+            raise InputError(
+                "variation-ratio-greedy is a score of classes and the prediction is of numbers; "
+                "use variance, bald or core-set"
+            )
+        check_members(prediction, self.name)
+
     def choose(self, candidates: Candidates, count: int, *, key: Key[Array, ""]) -> Choice:
         """``count`` different rows; equal scores are broken at random with ``key``."""
         check_count(candidates, count)
-        parts = [_summary(prediction) for prediction in candidates.predictions()]
+        parts = []
+        for prediction in candidates.predictions():
+            self.check(prediction)
+            parts.append(_summary(prediction))
         ratio, probs, logs, own = (np.concatenate(a) for a in zip(*parts, strict=True))
         generator = numpy_generator(key)
         nearest, chosen, scores = np.full(len(ratio), np.inf), [], []
@@ -68,12 +80,6 @@ def divergence(
 
 
 def _summary(prediction) -> tuple[np.ndarray, ...]:
-    if not isinstance(prediction, ClassPrediction):
-        raise InputError(
-            "variation-ratio-greedy is a score of classes and the prediction is of numbers; use "
-            "variance, bald or core-set"
-        )
-    check_members(prediction, VariationRatioGreedy.name)
     log_probs = jnp.maximum(prediction.log_probs, np.log(LEAST))
     own = jnp.mean(jnp.sum(jnp.exp(log_probs) * log_probs, axis=-1), axis=0)
     arrays = variation_ratio(prediction), prediction.probs, jnp.mean(log_probs, axis=0), own

@@ -1,6 +1,7 @@
 """The loop: train, score the pool, ask for labels, put them in, repeat."""
 
 import contextlib
+import dataclasses
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,6 +9,7 @@ from typing import Any, Literal
 
 from credax import __version__, methods
 from credax.active import registry
+from credax.active.ahead import check_ahead
 from credax.active.fine_tuning import Continue, replayed
 from credax.active.folder import LoopFolder
 from credax.active.given import Given, given_data
@@ -56,6 +58,7 @@ def run(
     target_x: Any = None,
     key: Any = 0,
     training: Training | None = None,
+    steps: int | None = None,
     folder: str | Path | None = None,
     keep_members: bool = True,
     chunk: int = 4096,
@@ -89,6 +92,9 @@ def run(
         target_x: inputs whose labels matter, for acquisitions that ask for them (EPIG).
         key: a seed or a typed key.
         training: epochs, batch size and the rest; batches are at most as large as the labels.
+        steps: gradient steps of every network in every round, whatever the number of labels: epochs
+            are then ``⌈steps / steps per epoch⌉``. Rounds that continue have the epochs of
+            their `Continue`.
         folder: keep the loop there, round by round: the same call resumes it to the same bytes.
         keep_members: keep the trained members of all rounds in the folder, or of the last only.
         chunk: rows of the pool on the device at once.
@@ -105,10 +111,14 @@ def run(
     method, final = _method(method), None if final is None else _method(final, "final")
     acquisition = registry.get(acquisition)() if isinstance(acquisition, str) else acquisition
     given = given_data(data, oracle, problem.likelihood.task)
-    settings = Settings(query, rounds, initial, _retrain(retrain, method), scoring_pool, chunk)
+    settings = Settings(
+        query, rounds, initial, _retrain(retrain, method), scoring_pool, chunk, steps
+    )
     settings.check(len(given.pool))
+    problem = problem.with_units(given.pool.inputs, None)
+    check_ahead(acquisition, method, problem, given.pool.x)
     loop = _Loop(
-        problem.with_units(given.pool.inputs, None),
+        problem,
         method,
         final,
         given,
@@ -215,9 +225,11 @@ class _Loop:
             before = Population.load(place.members(number - 1), self.problem)
         chosen = replayed(state.bought, going_on.replay, numpy_generator(keys.replay))
         rows = labelled_rows(self.given.pool, state, chosen)
-        usual = settings_of(self.method, fitting(self.training, len(rows)), len(rows))
-        trainer = self._trainer(
-            going_on.method(self.method, before), going_on.training(usual, len(rows))
+        usual = fitting(self.training, len(rows), self.settings.steps)
+        usual = settings_of(self.method, usual, len(rows))
+        own = going_on.training(usual, len(rows))
+        trainer = dataclasses.replace(
+            self._trainer(going_on.method(self.method, before)), training=own, steps=None
         )
         return trainer.fit(rows, keys.train, folder)
 
@@ -228,9 +240,11 @@ class _Loop:
         rows = labelled_rows(self.given.pool, state)
         return self._trainer(self.final).fit(rows, Keys.of(self.key, number).final, folder)
 
-    def _trainer(self, method: Any, training: Training | None = None) -> Trainer:
-        given, training = self.given, training or self.training
-        return Trainer(self.problem, method, training, given.validation, given.about)
+    def _trainer(self, method: Any) -> Trainer:
+        given, steps = self.given, self.settings.steps
+        return Trainer(
+            self.problem, method, self.training, given.validation, given.about, steps=steps
+        )
 
     def _ask(self, state: State, number: int, last: Trained, final: Trained | None) -> State:
         """The state with the record of this round, and what it asks for."""

@@ -1,6 +1,7 @@
 """One round: train on the labels, measure, and choose what to ask for next."""
 
 import dataclasses
+import math
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -65,10 +66,12 @@ class Trainer:
     """Names and preparation that the folder of a round keeps; its rows are not used."""
     config: dict[str, Any] | None = None
     """What else that folder's ``config.json`` holds."""
+    steps: int | None = None
+    """Gradient steps of a training, however many labels there are; None leaves its epochs."""
 
     def fit(self, rows: Split, key: Any, folder: Path | None, progress: Any = False) -> Trained:
         """Train on labelled rows, or go on, or read what is finished in the folder."""
-        training = fitting(self.training, len(rows))
+        training = fitting(self.training, len(rows), self.steps)
         data: Any = rows
         if self.about is not None:
             data = dataclasses.replace(
@@ -101,9 +104,18 @@ class Trainer:
         return int(steps) * dynamics.replicas.count
 
 
-def fitting(training: Training, rows: int) -> Training:
-    """The settings with batches no larger than the labels: loops begin with few."""
-    return training.replace(batch_size=min(training.batch_size, rows))
+def fitting(training: Training, rows: int, steps: int | None = None) -> Training:
+    """The settings for so many labels, for loops begin with few: batches no larger than they are.
+
+    With ``steps``, as few epochs as give so many: ``⌈steps / steps per epoch⌉``.
+
+    >>> fitting(Training(epochs=5, batch_size=32, last_batch="pad"), 70, steps=100).epochs
+    34
+    """
+    training = training.replace(batch_size=min(training.batch_size, rows))
+    if steps is None:
+        return training
+    return training.replace(epochs=math.ceil(steps / training.steps_per_epoch(rows)))
 
 
 def labelled_rows(pool: Pool, state: State, places: np.ndarray | None = None) -> Split:

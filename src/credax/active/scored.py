@@ -52,9 +52,13 @@ class BALD(Scored):
     quadrature: bool = False
     """Numbers: the entropy of the mixture itself, and not of one Gaussian with its moments."""
 
+    def check(self, prediction: Prediction) -> None:
+        """A single member knows no disagreement."""
+        check_members(prediction, self.name)
+
     def score(self, prediction: Prediction) -> Float[Array, " batch"]:
         """See `credax.active.bald`; a single member is refused, for it knows no disagreement."""
-        check_members(prediction, self.name)
+        self.check(prediction)
         return acquisition.bald(prediction, self.quadrature)
 
 
@@ -65,9 +69,13 @@ class VariationRatio(Scored):
     name: ClassVar[str] = "variation-ratio"
     title: ClassVar[str] = "Variation ratio"
 
+    def check(self, prediction: Prediction) -> None:
+        """A single member knows no disagreement."""
+        check_members(prediction, self.name)
+
     def score(self, prediction: Prediction) -> Float[Array, " batch"]:
         """See `credax.active.variation_ratio`; a single member is refused."""
-        check_members(prediction, self.name)
+        self.check(prediction)
         return acquisition.variation_ratio(prediction)
 
 
@@ -97,10 +105,14 @@ class PredictiveVariance(Scored):
         if self.part not in ("total", "epistemic"):
             raise InputError(f"part is {self.part!r}; choose 'total' or 'epistemic'")
 
-    def score(self, prediction: Prediction) -> Float[Array, " batch"]:
-        """See `credax.active.predictive_variance`."""
+    def check(self, prediction: Prediction) -> None:
+        """A single member has no epistemic part."""
         if self.part == "epistemic":
             check_members(prediction, "variance (epistemic)")
+
+    def score(self, prediction: Prediction) -> Float[Array, " batch"]:
+        """See `credax.active.predictive_variance`."""
+        self.check(prediction)
         return acquisition.predictive_variance(prediction, self.part)
 
 
@@ -111,9 +123,13 @@ class MeanStd(Scored):
     name: ClassVar[str] = "mean-std"
     title: ClassVar[str] = "Mean STD"
 
+    def check(self, prediction: Prediction) -> None:
+        """A single member knows no disagreement."""
+        check_members(prediction, self.name)
+
     def score(self, prediction: Prediction) -> Float[Array, " batch"]:
         """See `credax.active.mean_std`; a single member is refused."""
-        check_members(prediction, self.name)
+        self.check(prediction)
         return acquisition.mean_std(prediction)
 
 
@@ -136,9 +152,13 @@ class VoteEntropy(Scored):
     name: ClassVar[str] = "vote-entropy"
     title: ClassVar[str] = "Vote entropy"
 
+    def check(self, prediction: Prediction) -> None:
+        """A single member knows no disagreement."""
+        check_members(prediction, self.name)
+
     def score(self, prediction: Prediction) -> Float[Array, " batch"]:
         """See `credax.active.vote_entropy`; a single member is refused."""
-        check_members(prediction, self.name)
+        self.check(prediction)
         return acquisition.vote_entropy(prediction)
 
 
@@ -149,11 +169,15 @@ class EPIG(Scored):
     name: ClassVar[str] = "epig"
     title: ClassVar[str] = "EPIG"
 
+    def check(self, prediction: Prediction) -> None:
+        """A single member knows no disagreement."""
+        check_members(prediction, self.name)
+
     def score(
         self, prediction: Prediction, targets: Prediction | None = None
     ) -> Float[Array, " batch"]:
         """See `credax.active.epig`; without ``targets`` the rows themselves are the targets."""
-        check_members(prediction, self.name)
+        self.check(prediction)
         return acquisition.epig(prediction, prediction if targets is None else targets)
 
     def scores(self, candidates: Candidates) -> Float[np.ndarray, " candidates"]:

@@ -20,6 +20,7 @@ class Settings:
     retrain: Continue | None
     scoring_pool: int | None
     chunk: int
+    steps: int | None = None
 
     @property
     def first(self) -> int:
@@ -29,10 +30,8 @@ class Settings:
 
     def check(self, pool: int) -> None:
         """Raise an error if a pool of so many rows cannot be bought from so."""
-        for name in ("query", "rounds", "scoring_pool", "chunk"):
-            value = getattr(self, name)
-            if value is not None and (isinstance(value, bool) or int(value) != value or value < 1):
-                raise InputError(f"{name} is {value}; give a whole number from 1")
+        for name in ("query", "rounds", "scoring_pool", "chunk", "steps"):
+            check_whole(name, getattr(self, name), optional=name in ("scoring_pool", "steps"))
         if self.first < 1:
             raise InputError(f"initial is {self.initial}; a first training needs at least 1 label")
         wanted = self.first + self.query * self.rounds
@@ -56,4 +55,12 @@ class Settings:
             "initial": shortened(describe(self.initial, "initial")),
             "retrain": retrain,
             "scoring_pool": self.scoring_pool,
+            "steps": self.steps,
         }
+
+
+def check_whole(name: str, value: Any, optional: bool = False) -> None:
+    """Raise an error if a setting is not a whole number from 1, or None where it may be."""
+    whole = isinstance(value, int | np.integer) and not isinstance(value, bool) and value >= 1
+    if not whole and not (value is None and optional):
+        raise InputError(f"{name} is {value}; give a whole number from 1")

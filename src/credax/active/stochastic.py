@@ -11,6 +11,7 @@ from credax.active.candidates import Candidates
 from credax.active.choice import Acquisition, Choice, Scored, check_count, largest
 from credax.errors import InputError
 from credax.keys import numpy_generator
+from credax.prediction import Prediction
 
 Kind = Literal["power", "softmax", "softrank"]
 
@@ -47,6 +48,10 @@ class PowerBALD(Acquisition):
                 f"of is {self.of!r}, which does not score rows one by one; choose one that does, "
                 "such as bald or entropy"
             )
+
+    def check(self, prediction: Prediction) -> None:
+        """As the acquisition whose scores are perturbed."""
+        registry.get(self.of)().check(prediction)
 
     def choose(self, candidates: Candidates, count: int, *, key: Key[Array, ""]) -> Choice:
         """``count`` different rows in the order in which they were drawn."""

@@ -62,6 +62,8 @@ class Start:
     """A labelled table to measure on after every training; its rows are never asked for."""
     id: str = ""
     """A column by which answers may name rows, instead of row; it is not learned from."""
+    steps: int | None = None
+    """Gradient steps of every training, whatever the number of labels; they decide the epochs."""
     keep_members: bool = False
     """Keep the trained members of all rounds, not of the last only."""
     seed: int = 0
@@ -130,6 +132,8 @@ class Compare:
     """Train anew in every round, or go on with the trajectory of a snapshot ensemble."""
     final: str | None = None
     """A method trained on the same labels and measured instead of the one that asks."""
+    steps: int | None = None
+    """Gradient steps of every training, whatever the number of labels; they decide the epochs."""
     keep_members: bool = False
     """Keep the trained members of all rounds, not of the last only."""
     task: tyro.conf.OmitArgPrefixes[Task] = field(default_factory=Task)
@@ -169,6 +173,8 @@ def _read(name: str, flags: list[str]) -> Any:
         for option in ("query", "initial"):
             if getattr(config, option) < 1:
                 raise InputError(f"{option} is {getattr(config, option)}; ask for at least 1 row")
+        if config.steps is not None and config.steps < 1:
+            raise InputError(f"steps is {config.steps}; a training has at least 1")
         return config
     if name == "compare":
         config = read_arguments(Compare, flags, program, Compare(task=_for_few(recipe_of(flags))))

@@ -28,7 +28,7 @@ from credax.report.pictures import is_images
 
 DEFAULT_ROOT = "runs"
 SHOWN = 10
-PASSED = ("query", "rounds", "initial", "retrain", "scoring_pool", "keep_members")
+PASSED = ("query", "rounds", "initial", "retrain", "scoring_pool", "steps", "keep_members")
 """Settings that the loop knows by the same names."""
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from credax.active.ahead import check_ahead
 from credax.active.given import Pool
 from credax.active.reasons import reasons
 from credax.active.rounds import Keys, Trainer, ask_for, labelled_rows, measured
@@ -64,7 +65,10 @@ def _train_and_ask(run: PersonRun, quiet: bool) -> Round:
     job = Job.of(run.task, run.dataset(rows))
     (variant,) = read_variants((settings.method,), None, job.task, settings.members)
     config = job.config(Fit(variant.method, variant.task, settings.seed))
-    trainer = Trainer(job.problem, variant.method, variant.task.training, None, job.dataset, config)
+    acquisition = read_acquisition(settings.acquisition)
+    check_ahead(acquisition, variant.method, job.problem, run.pool)
+    training, steps = variant.task.training, settings.steps
+    trainer = Trainer(job.problem, variant.method, training, None, job.dataset, config, steps)
     progress: Any = False if quiet else None
     trained = trainer.fit(rows, keys.train, run.folder.round(number), progress)
     posterior = trained.posterior
@@ -82,7 +86,7 @@ def _train_and_ask(run: PersonRun, quiet: bool) -> Round:
         posterior,
         run.pool,
         state,
-        read_acquisition(settings.acquisition),
+        acquisition,
         count,
         keys,
         scoring_pool=settings.scoring_pool and max(settings.scoring_pool, count),

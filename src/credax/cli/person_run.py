@@ -57,6 +57,7 @@ class PersonSettings:
     id: str
     keep_members: bool
     seed: int
+    steps: int | None = None
 
 
 @dataclass(frozen=True)

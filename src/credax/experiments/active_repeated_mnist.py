@@ -2,7 +2,16 @@
 
 from functools import partial
 
-from credax.experiments.active_loops import Buying, Loop, by_arm, dropout_network, run
+from credax.experiments.active_loops import (
+    CPU_NETWORK,
+    CPU_TRAINING,
+    CPU_WORDS,
+    Buying,
+    Loop,
+    by_arm,
+    dropout_network,
+    run,
+)
 from credax.experiments.experiment import Arm, Data, Experiment, Scale
 from credax.experiments.published import Measure, Published
 from credax.methods.dropout.mc_dropout import MCDropout
@@ -62,44 +71,41 @@ def findings(loops: list[Loop]) -> tuple[str, ...]:
 
 TEST = Scale(
     data=Data("mnist", 60, 60, (8, 8, 1), 4, synthetic=True),
-    network=partial(dropout_network, channels=(4,), dense=8, size=3, pools=1),
-    training=Training(epochs=3, batch_size=8, learning_rate=0.05),
+    network=partial(dropout_network, channels=(), dense=8),
+    training=Training(batch_size=8, learning_rate=0.05),
     arms=arms(4),
     seeds=1,
-    evaluation=Buying(8, 4, 2, repeat=3),
-    note="generated images, not MNIST, two purchases: shows that the program runs",
+    evaluation=Buying(8, 4, 1, repeat=3, steps=3),
+    note="generated images, not MNIST, one purchase: shows that the program runs",
 )
 CPU = Scale(
     data=Data("mnist", 1000, 1000, (28, 28, 1), 10),
-    network=partial(dropout_network, channels=(8, 16), dense=64, size=3),
-    training=Training(
-        epochs=50, batch_size=16, optimiser="adam", learning_rate=2e-3, last_batch="pad"
-    ),
-    arms=arms(20),
+    network=CPU_NETWORK,
+    training=CPU_TRAINING,
+    arms=arms(10),
     seeds=5,
     weight_decay=1e-4,
-    evaluation=Buying(20, 10, 22, repeat=5),
+    evaluation=Buying(20, 10, 22, repeat=5, steps=300),
     note=(
         "1000 rows of MNIST, each five times with noise of a tenth of the standard deviation: 5000 "
-        "candidates, all scored; 20 balanced labels and 22 purchases of 10; 3x3 convolutions of 8 "
-        "and 16 channels, 64 hidden units, 50 epochs of Adam from scratch in each round, 20 masks; "
-        "epochs, rate and batch were chosen by looking at the accuracy of one seed on test rows"
+        f"candidates, all scored; 20 balanced labels and 22 purchases of 10; {CPU_WORDS}; 10 masks "
+        "of dropout, as published"
     ),
 )
 FULL = Scale(
     data=Data("mnist", 60_000, 10_000, (28, 28, 1), 10),
-    network=partial(dropout_network, channels=(32, 64), dense=128, size=5),
+    network=partial(dropout_network, channels=(32, 64), dense=128, size=5, padding="VALID"),
     training=Training(
-        epochs=100, batch_size=64, optimiser="adam", learning_rate=1e-3, patience=3, keep_best=True
+        batch_size=64, optimiser="adam", learning_rate=1e-3, schedule="constant", last_batch="pad"
     ),
     arms=arms(10),
     seeds=6,
     weight_decay=0.0,
-    evaluation=Buying(20, 10, 28, repeat=5, validation=1024),
+    evaluation=Buying(20, 10, 28, repeat=5, steps=790),
     note=(
         "the published sizes: five copies of every row, 20 balanced labels, 28 purchases of 10, 10 "
-        "masks, Adam with early stopping (patience 3) on 1024 validation rows; an epoch is a pass "
-        "over the labels here and 5056 draws of them there"
+        "masks; every training has 790 steps of 64 rows, ten of the published epochs of 5056 "
+        "draws, where the published ones end by early stopping (patience 3) on 1024 validation rows"
     ),
 )
 

@@ -37,6 +37,11 @@ class Ensemble(abc.ABC):
         if self.members < 1:
             raise InputError(f"members is {self.members}; an ensemble has at least 1")
 
+    @property
+    def expected_members(self) -> int:
+        """As many as are asked for."""
+        return self.members
+
     @abc.abstractmethod
     def dynamics(self, problem: Problem, data: Split, training: Training) -> Any:
         """The pure functions that the loop runs."""

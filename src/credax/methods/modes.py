@@ -70,6 +70,11 @@ class Modes(abc.ABC):
     def dynamics(self, problem: Problem, data: Split, training: Training) -> Any:
         """The pure functions that the loop runs, one replica per mode."""
 
+    @property
+    def num_modes(self) -> int:
+        """Independent runs: those asked for, or one per member that is continued."""
+        return self.modes if self.around is None else self.around.num_members
+
     def posterior(self, problem, dynamics, states, variables, alive, data) -> Any:
         """What the method keeps of the modes that stayed finite."""
         kept = np.flatnonzero(alive)

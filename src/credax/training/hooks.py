@@ -52,6 +52,19 @@ class TunedOnValidation(Protocol):
 
 
 @runtime_checkable
+class CountsMembers(Protocol):
+    """A method that knows before it trains how many members its prediction will have.
+
+    Active learning refuses one member and a score of disagreement before it spends a training.
+    """
+
+    @property
+    def expected_members(self) -> int:
+        """Members of a prediction if all of them stay finite."""
+        ...
+
+
+@runtime_checkable
 class ReadsFiles(Protocol):
     """A method whose settings name files; their contents are part of a run's description."""
 
@@ -79,6 +92,11 @@ def check_loads(method: Any, settings: dict[str, Any], folder: Any) -> None:
                 f"cannot hold; use {record}(..., {name}=...).load(folder / 'members.safetensors', "
                 "problem)"
             )
+
+
+def members_of(method: Any) -> int | None:
+    """Members of the method's predictions; None where only its training can say."""
+    return method.expected_members if isinstance(method, CountsMembers) else None
 
 
 def files_of(method: Any) -> tuple[str, ...]:

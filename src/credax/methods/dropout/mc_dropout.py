@@ -59,6 +59,11 @@ class MCDropout(Modes):
                 "use rate=None with dropout layers of the network's own"
             )
 
+    @property
+    def expected_members(self) -> int:
+        """The masks of all modes."""
+        return self.num_modes * self.samples
+
     def dynamics(self, problem: Problem, data: Split, training: Training) -> Collecting:
         """Descent under masks, which knows a seed for those of the prediction."""
         example = jax.ShapeDtypeStruct((1, *data.x.shape[1:]), data.x.dtype)

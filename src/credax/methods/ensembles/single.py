@@ -21,6 +21,11 @@ class Single:
     name: ClassVar[str] = "single"
     title: ClassVar[str] = "Single network"
 
+    @property
+    def expected_members(self) -> int:
+        """One."""
+        return 1
+
     def dynamics(self, problem: Problem, data: Split, training: Training) -> Descent:
         """Gradient descent."""
         return DeepEnsemble(members=1).dynamics(problem, data, training)

@@ -86,6 +86,11 @@ class SnapshotEnsemble(Modes):
         """The step at which the first interval begins."""
         return 0 if self.schedule == "cyclic-cosine" else _share(self.start, steps)
 
+    @property
+    def expected_members(self) -> int:
+        """The snapshots of all modes."""
+        return self.num_modes * self.members
+
     def dynamics(self, problem: Problem, data: Split, training: Training) -> Collecting:
         """Descent with a buffer of networks."""
         captures = self.captures(training.epochs * training.steps_per_epoch(len(data)))

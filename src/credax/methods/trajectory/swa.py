@@ -59,6 +59,11 @@ class SWA(Modes):
         """The training with the rate of averaging."""
         return averaging_settings(training, self.start, self.averaging_rate)
 
+    @property
+    def expected_members(self) -> int:
+        """One mean per mode."""
+        return self.num_modes
+
     def dynamics(self, problem: Problem, data: Split, training: Training) -> Collecting:
         """Descent with a running mean."""
         first, captures = regular_captures(self.start, self.every, training, len(data))
