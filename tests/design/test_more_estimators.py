@@ -1,6 +1,8 @@
 """Critics, ratios, Laplace, utilities and posteriors as models, against closed forms."""
 
+import contextlib
 import dataclasses
+import logging
 import math
 import statistics
 
@@ -222,3 +224,27 @@ def test_bad_numbers(refused):
     refused(lambda: design.laplace(linear(), [1.0], outer=1), "outer is 1")
     refused(lambda: design.expected_utility(linear(), [1.0], lambda t, xi, y: t, outer=1), "outer")
     refused(lambda: design.nested(linear(), [1.0], chunk=0), "chunk is 0")
+
+
+@pytest.mark.parametrize("estimator", [design.vnmc, design.ace, design.info_nce])
+def test_a_second_call_compiles_nothing(estimator):
+    """Programs are found by the identity of what is fixed in them."""
+    model, options = linear(), {"training": GuideTraining(steps=2, batch=8), "outer": 8, "inner": 2}
+    estimator(model, [1.0], **options)
+    with jax.log_compiles(), warnings_of_compiling() as said:
+        estimator(model, [1.0], key=1, **options)
+    assert not [line for line in said if "_terms_at" in line or "_train" in line]
+
+
+@contextlib.contextmanager
+def warnings_of_compiling():
+    """What jax says while it compiles."""
+    lines: list[str] = []
+    handler = logging.Handler()
+    handler.emit = lambda record: lines.append(record.getMessage())
+    logger = logging.getLogger("jax")
+    logger.addHandler(handler)
+    try:
+        yield lines
+    finally:
+        logger.removeHandler(handler)

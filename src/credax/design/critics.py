@@ -1,7 +1,6 @@
 """Lower bounds by a critic: a learned function of parameters and outcomes, without densities."""
 
 import math
-from functools import partial
 from typing import Any
 
 import equinox as eqx
@@ -16,7 +15,7 @@ from credax.design.contrastive import draw_prior
 from credax.design.guides import Family, Features, features_of
 from credax.design.information import Information, warn_of_ceiling
 from credax.design.model import DesignModel
-from credax.design.variational import BLOCK, Trained, estimate_terms
+from credax.design.variational import BLOCK, Trained, estimate_terms, fixed
 from credax.errors import InputError
 
 HIDDEN, EMBEDDING = 64, 16
@@ -80,7 +79,7 @@ def info_nce(model: DesignModel, designs: Any, *, inner: int = 1000, **options: 
     """
     if inner < 1:
         raise InputError(f"inner is {inner}; use at least 1 contrastive draw")
-    terms = partial(_contrastive_terms, inner=inner)
+    terms = fixed(_contrastive_terms, inner=inner)
     lower, error = estimate_terms(
         model, designs, Trained(_start, _contrastive_loss), terms, **options
     )
@@ -100,7 +99,7 @@ def donsker_varadhan(
     """
     if inner < 1:
         raise InputError(f"inner is {inner}; use at least 1 draw for each outcome")
-    terms = partial(_product_terms, inner=inner)
+    terms = fixed(_product_terms, inner=inner)
     lower, error = estimate_terms(model, designs, Trained(_start, _product_loss), terms, **options)
     note = "the logarithm of a mean over draws makes the bound slightly too large on average"
     return Information(lower, None, np.full_like(lower, np.inf), error, notes=(note,))

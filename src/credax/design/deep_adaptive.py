@@ -102,14 +102,6 @@ def roll_out(
     return Rollout(designs, outcomes, own)
 
 
-def history_log_prob(
-    model: DesignModel, theta: PyTree, designs: Array, outcomes: Array
-) -> Float[Array, ""]:
-    """``log p(h | θ)``: designs and outcomes are those of the history, whatever ``θ`` is."""
-    each = jax.vmap(lambda xi, y: model.outcome_log_prob(y, theta, xi))(designs, outcomes)
-    return each.sum()
-
-
 def train_policy(
     model: DesignModel,
     policy: DesignPolicy,
@@ -173,7 +165,11 @@ def _sequential(model, policy, rounds: int, key, training: PolicyTraining, score
     found = run(theta, jax.random.split(third, training.batch))
 
     def over_others(designs, outcomes):
-        return logsumexp(jax.vmap(lambda t: history_log_prob(model, t, designs, outcomes))(others))
+        def at(xi, y):
+            return jax.vmap(lambda t: model.outcome_log_prob(y, t, xi))(others)
+
+        # Parameters on the last axis, which is long: rounds are few.
+        return logsumexp(jax.vmap(at)(designs, outcomes).sum(axis=0))
 
     each = jax.vmap(over_others)(found.designs, found.outcomes)
     terms = found.own - jnp.logaddexp(found.own, each) + jnp.log(training.inner + 1)
@@ -226,9 +222,12 @@ def _evaluate(model, policy, rounds: int, key, blocks: int, size: int, inner: in
         run = jax.vmap(lambda t, k: roll_out(model, policy, t, k, rounds))
         found = run(theta, jax.random.split(third, size))
 
+        # Rounds first: the histories of a block are many more, and the last axis is the fast one.
+        designs, outcomes = (jnp.swapaxes(v, 0, 1) for v in (found.designs, found.outcomes))
+
         def log_probs(other):
-            of = lambda d, y: history_log_prob(model, other, d, y)  # noqa: E731
-            return jax.vmap(of)(found.designs, found.outcomes)
+            of = jax.vmap(lambda xi, y: model.outcome_log_prob(y, other, xi))
+            return jax.vmap(of)(designs, outcomes).sum(axis=0)
 
         return contrast(found.own, log_sum_of_draws(model, log_probs, second, inner, chunk), inner)
 

@@ -1,6 +1,7 @@
 """Information about parameters: of one outcome, and expected over outcomes."""
 
 import warnings
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -151,10 +152,10 @@ def exact(model: DesignModel, designs: Any, belief: GridPosterior | None = None)
     return Information(found, found, found, zeros)
 
 
+@partial(jax.jit, static_argnums=0)
 def _exact(model: DesignModel, designs: Array, belief: GridPosterior) -> Array:
     weights = jnp.exp(belief.log_weights)
 
-    @jax.jit
     def one(xi):
         log_probs = jax.vmap(lambda theta: model.log_probs(theta, xi))(belief.nodes)
         probs = jnp.exp(log_probs)

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 from typing import Any, NamedTuple
 
 import jax
@@ -90,8 +90,17 @@ def ace(model: DesignModel, designs: Any, *, inner: int = 100, **options: Any) -
 def _importance(model, designs, inner: int, own: bool, options: dict[str, Any]):
     if inner < 1:
         raise InputError(f"inner is {inner}; use at least 1 contrastive draw")
-    terms = partial(_importance_terms, inner=inner, own=own)
+    terms = fixed(_importance_terms, inner=inner, own=own)
     return estimate_terms(model, designs, _POSTERIOR, terms, **options)
+
+
+@cache
+def fixed(function: Callable, **options: Any) -> Callable:
+    """The function with some options fixed; equal options give the same object.
+
+    Compiled programs are found again by identity.
+    """
+    return partial(function, **options)
 
 
 class Trained(NamedTuple):

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import jax.numpy as jnp
@@ -30,6 +31,7 @@ class Budget:
     """Outcomes drawn or densities evaluated per design, training of guides included."""
 
 
+@cache
 def _models() -> dict[str, tuple[DesignModel, float, float]]:
     """Every model with a design and its exact information."""
     memory, death = design.working_memory(), design.models.get("death-process")
@@ -84,11 +86,16 @@ def _ratios(model: DesignModel, xi: float, draws: int, key: int) -> Information:
     return design.lfire(model, [xi], outer=max(2, draws // (2 * samples)), samples=samples, key=key)
 
 
+@cache
+def _log_rate(model: DesignModel) -> DesignModel:
+    """The same with the logarithm of its parameter; one object, so that it is compiled once."""
+    return design.change_of_variables(model, jnp.exp, jnp.log)
+
+
 def _laplace(model: DesignModel, xi: float, draws: int, key: int) -> Information:
     # About 64 densities and gradients for a mode and its curvature.
-    if model.name == "death-process":
-        model = design.change_of_variables(model, jnp.exp, jnp.log)
-    return design.laplace(model, [xi], outer=max(2, draws // 64), key=key)
+    changed = _log_rate(model) if model.name == "death-process" else model
+    return design.laplace(changed, [xi], outer=max(2, draws // 64), key=key)
 
 
 def _steps(draws: int) -> int:
