@@ -102,14 +102,14 @@ TEST = Scale(
 CPU = Scale(
     data=Data("mnist", 5000, 1000, (28, 28, 1), 10),
     network=CPU_NETWORK,
-    training=CPU_TRAINING,
+    training=CPU_TRAINING.replace(learning_rate=1e-3),
     arms=arms(20),
     seeds=5,
     weight_decay=1e-4,
-    evaluation=Buying(20, 10, 23, ACQUISITIONS, scoring_pool=2000, steps=300),
+    evaluation=Buying(20, 10, 18, ACQUISITIONS, scoring_pool=2000, steps=1200),
     note=(
         "a pool of 5000 rows of MNIST of which 2000 are scored in each round, 20 balanced labels "
-        f"and 23 purchases of 10; {CPU_WORDS}; 20 masks of dropout"
+        f"and 18 purchases of 10; {CPU_WORDS.format(steps=1200, rate=0.001)}; 20 masks of dropout"
     ),
 )
 FULL = Scale(
