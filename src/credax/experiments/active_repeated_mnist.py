@@ -88,8 +88,8 @@ CPU = Scale(
     evaluation=Buying(20, 10, 22, repeat=5, steps=300),
     note=(
         "1000 rows of MNIST, each five times with noise of a tenth of the standard deviation: 5000 "
-        f"candidates, all scored; 20 balanced labels and 22 purchases of 10; {CPU_WORDS.format(steps=300, rate=0.002)}; 10 masks "
-        "of dropout, as published"
+        "candidates, all scored; 20 balanced labels and 22 purchases of 10; "
+        f"{CPU_WORDS.format(steps=300, rate=0.002)}; 10 masks of dropout, as published"
     ),
 )
 FULL = Scale(
