@@ -1,5 +1,6 @@
 """Bounds by variational families: their sides, and their gaps against closed forms."""
 
+import dataclasses
 import math
 
 import jax.numpy as jnp
@@ -100,6 +101,22 @@ def test_an_estimate_without_densities_is_no_bound():
     assert (found.lower == -np.inf).all()
     assert (found.upper == np.inf).all()
     assert abs(found.value[0] - EXACT) < 0.05
+
+
+@pytest.mark.parametrize(("estimator", "side"), [(design.vnmc, 1), (design.ace, -1)])
+def test_guides_that_draw_what_the_prior_excludes(estimator, side):
+    """A Gaussian guide of a positive rate: still a bound of 1.355833, within 3 standard errors."""
+    death = design.models.get("death-process")
+    found = estimator(death, [1.3], training=GuideTraining(steps=200), outer=4000, inner=10)
+    assert side * (found.value[0] - 1.355833) > -3 * found.standard_error[0]
+    assert found.value[0] == pytest.approx(1.355833, abs=0.2)
+
+
+def test_a_density_that_is_no_number_is_refused(refused):
+    model = dataclasses.replace(
+        linear(), outcome_log_prob=lambda y, t, xi: jnp.log(jnp.where(t > -1, 0.5, jnp.nan))
+    )
+    refused(lambda: design.marginal(model, [1.0], training=QUICK, outer=200), "not finite at")
 
 
 def test_bad_numbers(refused):

@@ -77,5 +77,7 @@ def test_a_bound_on_the_wrong_side_is_named(tmp_path):
     trial = StudyTrial(StudyArm("pce", "Prior contrastive"), 0, tmp_path)
     (sentence,) = verdicts([(trial, values)])
     assert "1 of 3 bounds: Prior contrastive on Working memory, seed 0" in sentence
+    nothing = values | {"memory": {"bias": math.nan, "error": math.nan, "seconds": 0.0}}
+    assert "1 of 3" in verdicts([(trial, nothing)])[0]
     (sentence,) = verdicts([(trial, values | {"side": "upper"})])
     assert "Prior contrastive on Death process" in sentence

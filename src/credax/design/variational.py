@@ -152,6 +152,13 @@ def estimate_terms(
     else:
         stacked = _stacked(guides, len(array))
     found = np.asarray(_terms_at(model, terms, stacked, xis, second, outer), np.float64)
+    if not np.isfinite(found).all():
+        place = int(np.argmin(np.isfinite(found).all(axis=1)))
+        raise InputError(
+            f"the estimate for {model.name} is not finite at design {array[place].tolist()}: "
+            "outcome_log_prob has no number for some draws of the guide; return -inf from "
+            "prior_log_prob where the prior has no mass, or use change_of_variables"
+        )
     return found.mean(axis=1), found.std(axis=1, ddof=1) / math.sqrt(outer)
 
 
@@ -214,8 +221,10 @@ def _free_terms(model, guide, theta, y, xi, key):
 
 def _importance_terms(model, guide, theta, y, xi, key, *, inner: int, own: bool):
     def ratio(t, y):
-        log_joint = model.prior_log_prob(t) + model.outcome_log_prob(y, t, xi)
-        return log_joint - guide.log_prob(t, y)
+        prior = model.prior_log_prob(t)
+        ratio = prior + model.outcome_log_prob(y, t, xi) - guide.log_prob(t, y)
+        # A guide may draw what the prior excludes, where outcomes need no density.
+        return jnp.where(prior == -jnp.inf, -jnp.inf, ratio)
 
     def one(t, y, key):
         drawn = jax.vmap(lambda k: guide.sample(k, y))(jax.random.split(key, inner))

@@ -161,7 +161,8 @@ def verdicts(found: list[tuple[StudyTrial, dict[str, Any]]]) -> tuple[str, ...]:
         sign = 1 if values["side"] == "lower" else -1
         for name in _NAMES:
             bounds += 1
-            if sign * values[name]["bias"] > ERRORS * values[name]["error"]:
+            # What is no number is on no side.
+            if not sign * values[name]["bias"] <= ERRORS * values[name]["error"]:
                 wrong.append(f"{trial.arm.label} on {_NAMES[name]}, seed {trial.seed}")
     said = f"On the wrong side by more than {ERRORS} standard errors: {len(wrong)} of {bounds}"
     return (f"{said} bounds{': ' + '; '.join(wrong) if wrong else ''}.",)

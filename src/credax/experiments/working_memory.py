@@ -215,7 +215,7 @@ def _curves(values: dict[str, Any]) -> Figure:
     )  # fmt: skip
     caption = "Expected information against the number of digits; band: between both bounds."
     names = ("exact", "marginal guide (upper bound)", "contrastive and nested bounds")
-    return Sheet("information", caption, [Panel("", frame, layers)], 1, (570, 340), names)
+    return Sheet("information", caption, [Panel("", frame, layers)], 1, (570, 376), names)
 
 
 def _posterior() -> Figure:
@@ -235,7 +235,7 @@ def _posterior() -> Figure:
     frame = Frame(Axis(2, 13, "digits"), Axis(0, 0.36, "density"), right=560, bottom=330)
     caption = "After 5 and 7 digits were remembered and 9 were not."
     names = ("exact", "normal guide", "Pyro's normal guide", "prior")
-    return Sheet("posterior", caption, [Panel("", frame, lines)], 1, (570, 340), names)
+    return Sheet("posterior", caption, [Panel("", frame, lines)], 1, (570, 376), names)
 
 
 def _rounds(values: dict[str, Any]) -> Figure:
@@ -269,7 +269,7 @@ def _totals(values: dict[str, Any], settings: Memory) -> Figure:
     frame = Frame(Axis(0, float(rounds[-1]) + 1, "rounds"), top, right=560, bottom=330)
     caption = "Total expected information: the best fixed plan, exact greedy, and a trained policy."
     names = ("static", "exact greedy", "deep adaptive design")
-    return Sheet("totals", caption, [Panel("", frame, lines)], 1, (570, 340), names)
+    return Sheet("totals", caption, [Panel("", frame, lines)], 1, (570, 376), names)
 
 
 ARMS = (

@@ -22,12 +22,17 @@ def death_process(individuals: int = 50, latest: float = 3.0, nodes: int = 2000)
     """
 
     def log_prob(y, theta, time):
-        # A float: the gradient by the time does not pass a whole number.
-        y, alive = jnp.asarray(y, float), -time * theta
+        # A float: the gradient by the time does not pass a whole number. Below zero, where the
+        # prior has no mass, the density is that of a rate near zero and not NaN.
+        y, alive = jnp.asarray(y, float), -time * jnp.maximum(theta, 1e-6)
         dead = -jnp.expm1(alive)
         count = individuals
         choose = gammaln(count + 1.0) - gammaln(y + 1.0) - gammaln(count - y + 1.0)
         return choose + xlogy(y, dead) + (count - y) * alive
+
+    def log_prior(theta):
+        density = norm.logpdf(theta, 1, 1) - xlog1py(1.0, -_LEFT)
+        return jnp.where(theta > 0, density, -jnp.inf)
 
     def sample_prior(key):
         # By inversion of the part above zero.
@@ -46,7 +51,7 @@ def death_process(individuals: int = 50, latest: float = 3.0, nodes: int = 2000)
 
     return DesignModel(
         prior_sample=sample_prior,
-        prior_log_prob=lambda theta: norm.logpdf(theta, 1, 1) - xlog1py(1.0, -_LEFT),
+        prior_log_prob=log_prior,
         outcome_sample=sample,
         outcome_log_prob=log_prob,
         outcomes=np.arange(individuals + 1, dtype=np.int32),
