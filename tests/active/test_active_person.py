@@ -274,6 +274,7 @@ def test_another_file_or_setting_does_not_go_on_with_a_run(tmp_path, capsys):
         (["--data", "{pool}", "--target", "label", "--acquisition", "balb"], "did you mean 'bald'"),
         (["--data", "{pool}", "--target", "label", "--query", "0"], "query is 0"),
         (["--data", "{pool}", "--target", "label", "--steps", "0"], "steps is 0"),
+        (["--data", "{pool}", "--target", "label", "--method", "single"], "bald measures"),
         (
             ["--data", "{pool}", "--target", "label", "--id", "id", "--query", "99"],
             "query is 99 and pool.csv has 34 rows without a label",

@@ -39,6 +39,8 @@ from credax.data.unlabelled import (
     task_of_labels,
 )
 from credax.errors import InputError
+from credax.prediction import ClassPrediction
+from credax.training.hooks import members_of
 from credax.training.interrupts import Signals
 
 DEFAULT_ROOT = "runs"
@@ -229,9 +231,12 @@ def _checked(config: Start) -> Task:
                 f"{flag} is code of your own, and a run that is told answers later runs no code "
                 "that it names; use credax.active.run in Python with oracle="
             )
-    read_acquisition(config.acquisition)
+    acquisition = read_acquisition(config.acquisition)
     task = dataclasses.replace(task, target=task.target[:1] or (PICTURE_TARGET,))
-    read_variants((config.method,), None, task, config.members)
+    (variant,) = read_variants((config.method,), None, task, config.members)
+    # An evidential member says by itself what it does not know.
+    if members_of(variant.method) == 1 and not str(task.likelihood).startswith("evidential"):
+        acquisition.check(ClassPrediction.from_probs(np.full((1, 1, 2), 0.5)))
     return task
 
 
