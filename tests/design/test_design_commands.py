@@ -67,7 +67,12 @@ def test_a_model_of_ones_own(tmp_path, capsys):
     assert main(["design", "tell", run, "1.5"]) == 2
     assert "a folder never names code to run" in capsys.readouterr().err
     assert main(["design", "tell", run, "1.5", "--model", own]) == 0
-    assert "1 experiments done" in capsys.readouterr().out
+    assert "1 experiment done" in capsys.readouterr().out
+    assert main(["design", "report", run, "--model", own]) == 0
+    page = (tmp_path / "run" / "report.html").read_text()
+    for words in ("expected of a fixed plan", "expected of random designs", "this run: divergence"):
+        assert words in page
+    capsys.readouterr()
     file.write_text(OWN + "\n# changed\n")
     assert main(["design", "ask", run, "--model", own]) == 2
     assert "has changed since" in capsys.readouterr().err

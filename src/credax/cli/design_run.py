@@ -135,7 +135,8 @@ def _print_question(opened: Opened, as_json: bool) -> None:
         print(json.dumps({"experiments": len(run.rounds), **asked}, indent=2))
         return
     belief = opened.belief()
-    lines = [f"{opened.model.title}: {len(run.rounds)} experiments done"]
+    count = len(run.rounds)
+    lines = [f"{opened.model.title}: {count} experiment{'' if count == 1 else 's'} done"]
     lines += [f"  {name}: {value}" for name, value in _moments(belief)]
     lines += [f"credax: warning: {warning}" for warning in belief.warnings]
     lines += [f"next experiment: {_short(asked['design'])}", f"  {_words(asked)}"]
