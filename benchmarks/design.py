@@ -2,7 +2,7 @@
 
 Each way runs in a process of its own, so that peak memory is its own too, and twice: what is said
 is the second time, which compiles nothing. PyTorch has the same estimators with the same draws per
-block, written plainly; Pyro is its own `nmc_eig`, whose every outcome has inner draws of its own.
+block, written plainly; Pyro is its own `nmc_eig`, whose outcomes all share their inner draws.
 
     python -m venv /tmp/reference
     /tmp/reference/bin/pip install torch==2.13.0 pyro-ppl
