@@ -76,3 +76,8 @@ def read_numbers(text: str, name: str) -> Any:
     if value is None or isinstance(value, str | bool | dict):
         raise InputError(f"{name} is {text!r}; give a number, or a list of numbers")
     return value
+
+
+def short_numbers(value: Any) -> str:
+    """A design or an outcome with six decimals at most."""
+    return json.dumps(np.asarray(value, float).round(6).tolist())

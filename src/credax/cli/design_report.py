@@ -8,6 +8,7 @@ import jax
 import numpy as np
 from jax.flatten_util import ravel_pytree
 
+from credax.cli.design_models import short_numbers
 from credax.design.adaptive import believe, recommend_next
 from credax.design.beliefs.belief import Belief, log_likelihood
 from credax.design.beliefs.grid import grid_posterior
@@ -64,8 +65,8 @@ def _experiments(run: DesignRun) -> Markup:
     rows = [
         (
             str(number),
-            _short(each["design"]),
-            _short(each["outcome"]),
+            short_numbers(each["design"]),
+            short_numbers(each["outcome"]),
             "–" if each["expected"] is None else f"{each['expected']:.4f}",
         )
         for number, each in enumerate(run.rounds, 1)
@@ -187,7 +188,7 @@ def _next(run: DesignRun, now: Belief) -> Markup:
         return _drawing("designs", "Which experiment next", _curve(designs.reshape(-1), found))
     best = np.argsort(-found.value)[:BEST]
     rows = [
-        (_short(designs[i]), f"{found.value[i]:.4f}", f"{found.lower[i]:.4f}",
+        (short_numbers(designs[i]), f"{found.value[i]:.4f}", f"{found.lower[i]:.4f}",
          f"{found.upper[i]:.4f}", f"{found.standard_error[i]:.4f}")
         for i in best
     ]  # fmt: skip
@@ -207,11 +208,6 @@ def _curve(x: np.ndarray, found: Any) -> Figure:
     layers.append(Reference([best, best], [0.0, float(found.value.max())]))
     panel = Panel("Next experiment", Frame(Axis.around(x, "design"), top), layers)
     return Sheet("designs", "Expected information of the next experiment.", [panel], 1)
-
-
-def _short(value: Any) -> str:
-    """A design or an outcome with six decimals at most."""
-    return json.dumps(np.asarray(value, float).round(6).tolist())
 
 
 def _drawing(name: str, heading: str, figure: Figure) -> Markup:

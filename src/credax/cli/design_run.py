@@ -12,7 +12,13 @@ import numpy as np
 
 from credax import __version__
 from credax.cli.design import Ask, Report, Start, Tell
-from credax.cli.design_models import read_model, read_numbers, read_options, stored_model
+from credax.cli.design_models import (
+    read_model,
+    read_numbers,
+    read_options,
+    short_numbers,
+    stored_model,
+)
 from credax.cli.design_train import copy_policy, policy_design
 from credax.cli.own_code import is_own
 from credax.cli.terminal import printable
@@ -139,7 +145,7 @@ def _print_question(opened: Opened, as_json: bool) -> None:
     lines = [f"{opened.model.title}: {count} experiment{'' if count == 1 else 's'} done"]
     lines += [f"  {name}: {value}" for name, value in _moments(belief)]
     lines += [f"credax: warning: {warning}" for warning in belief.warnings]
-    lines += [f"next experiment: {_short(asked['design'])}", f"  {_words(asked)}"]
+    lines += [f"next experiment: {short_numbers(asked['design'])}", f"  {_words(asked)}"]
     lines += [f"then: credax design tell {opened.folder} OUTCOME"]
     print(printable("\n".join(lines)))
 
@@ -176,10 +182,6 @@ def _open(folder: str, own: str | None) -> Opened:
 
 def _finite(value: Any) -> float | None:
     return float(value) if np.isfinite(value) else None
-
-
-def _short(design: Any) -> str:
-    return json.dumps(np.asarray(design).round(6).tolist())
 
 
 @contextlib.contextmanager

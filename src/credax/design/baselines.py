@@ -11,7 +11,7 @@ from jaxtyping import Array, Float, PyTree
 
 from credax.design.beliefs.particles import FEW, resample_and_move
 from credax.design.contrastive import draw_prior
-from credax.design.information import prior_on_nodes
+from credax.design.information import listed_information, prior_on_nodes
 from credax.design.model import DesignModel, check_designs
 from credax.design.policies import DesignPolicy
 from credax.errors import InputError
@@ -34,7 +34,7 @@ class GreedyPolicy(DesignPolicy):
 
         def information(xi):
             log_probs = jax.vmap(lambda theta: self.model.log_probs(theta, xi))(nodes)
-            return weighted_information(log_probs, weights)
+            return listed_information(log_probs, weights)
 
         designs = jnp.asarray(self.designs)
         return designs[jnp.argmax(jax.lax.map(information, designs))]
@@ -112,7 +112,7 @@ class MyopicPolicy(DesignPolicy):
 
     def _summed(self, state: MyopicState, xi, key):
         log_probs = jax.vmap(lambda theta: self.model.log_probs(theta, xi))(state.theta)
-        return weighted_information(log_probs, jnp.exp(state.log_weights))
+        return listed_information(log_probs, jnp.exp(state.log_weights))
 
     def _contrasted(self, state: MyopicState, xi, key):
         first, second, third = jax.random.split(key, 3)
@@ -215,16 +215,6 @@ class ListedPolicy(DesignPolicy):
 def listed_policy(model: DesignModel, policy: DesignPolicy, designs: Any = None) -> ListedPolicy:
     """A trained policy for experiments whose designs are a list, such as whole numbers."""
     return ListedPolicy(policy, _listed(model, designs))
-
-
-def weighted_information(
-    log_probs: Float[Array, "draws outcomes"], weights: Float[Array, " draws"]
-) -> Float[Array, ""]:
-    """Information of listed outcomes under weighted draws of the parameters."""
-    probs = jnp.exp(log_probs)
-    marginal = weights @ probs
-    known = weights @ jnp.where(probs > 0, probs * log_probs, 0.0).sum(axis=1)
-    return known - jnp.sum(jax.scipy.special.xlogy(marginal, marginal))
 
 
 def _drawn(key, state: MyopicState, count: int) -> PyTree:

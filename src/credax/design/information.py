@@ -158,12 +158,19 @@ def _exact(model: DesignModel, designs: Array, belief: GridPosterior) -> Array:
 
     def one(xi):
         log_probs = jax.vmap(lambda theta: model.log_probs(theta, xi))(belief.nodes)
-        probs = jnp.exp(log_probs)
-        marginal = weights @ probs
-        conditional = jnp.where(probs > 0, probs * log_probs, 0.0).sum(axis=1)
-        return weights @ conditional - jnp.sum(xlogy(marginal, marginal))
+        return listed_information(log_probs, weights)
 
     return jax.lax.map(one, designs)
+
+
+def listed_information(
+    log_probs: Float[Array, "draws outcomes"], weights: Float[Array, " draws"]
+) -> Float[Array, ""]:
+    """``H[Σ_k w_k p_k] - Σ_k w_k H[p_k]`` of listed outcomes, for weighted parameters."""
+    probs = jnp.exp(log_probs)
+    marginal = weights @ probs
+    known = weights @ jnp.where(probs > 0, probs * log_probs, 0.0).sum(axis=1)
+    return known - jnp.sum(xlogy(marginal, marginal))
 
 
 def linear_gaussian(matrix: ArrayLike, prior_covariance: ArrayLike, noise_std: ArrayLike) -> float:

@@ -13,6 +13,7 @@ from scipy.linalg import solve_triangular
 from credax.data.dataset import Split
 from credax.errors import DamagedFile, InputError
 from credax.files import save_tree
+from credax.functions.descent import with_adam
 from credax.functions.draws import FEATURES, draw_keys, normal_of
 from credax.functions.exact import KernelSetting, stored_kernel
 from credax.functions.gp import Joint, by_features, draw_at_points, draw_prior, gram, variances
@@ -27,8 +28,6 @@ from credax.problem import Problem
 from credax.reading.records import OBJECT
 from credax.training import Training
 
-RATE = 0.01
-"""Learning rate of Adam where none is chosen."""
 CANDIDATES = 10_000
 """Rows from which inducing points are chosen."""
 
@@ -154,11 +153,7 @@ class SVGP:
 
     def settings(self, training: Training, num_data: int) -> Training:
         """Adam in place of sgd, with rate 0.01 in place of the default one."""
-        if training.optimiser != "sgd":
-            return training
-        default = training.learning_rate == Training.learning_rate
-        rate = RATE if default else training.learning_rate
-        return training.replace(optimiser="adam", learning_rate=rate)
+        return with_adam(training)
 
     def start(self, columns: int) -> Kernel:
         """The kernel before training."""

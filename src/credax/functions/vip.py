@@ -20,6 +20,7 @@ from credax.functions.combination import (
     features_of,
     moments,
 )
+from credax.functions.descent import with_adam
 from credax.functions.draws import draw_keys, normal_of
 from credax.functions.posterior import FunctionPosterior, read_posterior
 from credax.functions.vip_descent import VIPDescent, drawn_weights, function_values
@@ -31,8 +32,6 @@ from credax.reading.records import one_of
 from credax.training import Training
 
 MOST_CONJUGATE = 5000
-RATE = 0.01
-"""Learning rate of Adam where none is chosen."""
 
 
 @dataclass(frozen=True)
@@ -167,11 +166,7 @@ class VIP:
 
     def settings(self, training: Training, num_data: int) -> Training:
         """Adam in place of sgd, with rate 0.01 in place of the default one."""
-        if training.optimiser != "sgd":
-            return training
-        default = training.learning_rate == Training.learning_rate
-        rate = RATE if default else training.learning_rate
-        return training.replace(optimiser="adam", learning_rate=rate)
+        return with_adam(training)
 
     def is_conjugate(self, problem: Problem, num_data: int) -> bool:
         """Whether the evidence is exact here."""

@@ -1,0 +1,21 @@
+"""How processes are trained where nothing is said: Adam."""
+
+from credax.training import Training
+
+RATE = 0.01
+"""Learning rate of Adam where none is chosen."""
+
+
+def with_adam(training: Training) -> Training:
+    """Adam in place of sgd, with rate 0.01 in place of the default one.
+
+    Plain descent ends in the optimum without a function, where all is noise.
+
+    >>> with_adam(Training()).optimiser
+    'adam'
+    """
+    if training.optimiser != "sgd":
+        return training
+    default = training.learning_rate == Training.learning_rate
+    rate = RATE if default else training.learning_rate
+    return training.replace(optimiser="adam", learning_rate=rate)
