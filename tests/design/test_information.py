@@ -144,6 +144,19 @@ def test_units_of_parameters_do_not_matter():
     np.testing.assert_allclose(one.upper, other.upper, rtol=1e-4)
 
 
+def test_units_of_outcomes_do_not_matter():
+    """The exponential of the same outcomes, with the density that it has: the same bounds."""
+    plain = linear()
+    other = dataclasses.replace(
+        plain,
+        outcome_sample=lambda key, t, xi: jnp.exp(plain.outcome_sample(key, t, xi)),
+        outcome_log_prob=lambda y, t, xi: plain.outcome_log_prob(jnp.log(y), t, xi) - jnp.log(y),
+    )
+    one, two = (design.nested(m, [1.0, 3.0], outer=500, inner=50) for m in (plain, other))
+    np.testing.assert_allclose(one.lower, two.lower, atol=1e-4)
+    np.testing.assert_allclose(one.upper, two.upper, atol=1e-3)
+
+
 def test_independent_experiments_add():
     """Two parameters measured apart: twice the information, within 3 standard errors."""
     found = design.nested(two_parameters(), [[1.0, 1.0]], outer=20_000, inner=2000)
