@@ -130,8 +130,8 @@ ROWS = {
         slow=True,
     ),
     "vip": Row(
-        VIP(draws=20, members=4),
-        VIP(draws=20, members=6),
+        VIP(draws=20, members=4, least_steps=1),
+        VIP(draws=20, members=6, least_steps=1),
         replicas=1,
         training={"optimiser": "adam", "learning_rate": 0.1, "epochs": 20},
         slow=True,

@@ -204,6 +204,32 @@ def test_the_energy_by_draws_agrees_with_the_closed_form():
     assert (np.abs(np.asarray(found - exact)) < 4.5 * error).all()
 
 
+def test_the_evidence_bears_small_noise_in_single_precision(float64):
+    """``I + ΦᵀΦ/s²`` has no Cholesky factor in float32 here; the dense answer is in float64."""
+    rng = np.random.default_rng(0)
+    mixed = rng.normal(size=(30, 3)) @ rng.normal(size=(3, 12))
+    values = jnp.asarray(rng.normal(size=(1, 3)) @ rng.normal(size=(3, 12)) + mixed)[..., None]
+    features = features_of(values, "population")
+    phi = features.phi.reshape(-1, 30)
+    y = features.mean + phi @ rng.normal(size=(30, 1)) + 1e-3 * rng.normal(size=(12, 1))
+    dense = phi @ phi.T + 1e-6 * np.eye(12)
+    left = np.asarray(y - features.mean).ravel()
+    _, log_determinant = np.linalg.slogdet(dense)
+    exact = -0.5 * (left @ np.linalg.solve(dense, left) + log_determinant + 12 * np.log(2 * np.pi))
+    single = jax.tree.map(lambda a: a.astype(jnp.float32), (features, y))
+    found = log_evidence(single[0], single[1], jnp.float32(1e-6))
+    assert np.isfinite(found)
+    # The error of y in single precision over the noise's standard deviation, twelve rows.
+    assert abs(float(found) - exact) < 12 * 4 * 6e-8 * np.abs(np.asarray(y)).max() / 1e-3 * 10
+    assert float(log_evidence(features, y, jnp.float64(1e-6))) == pytest.approx(exact, rel=1e-8)
+
+
+def test_few_epochs_are_made_enough_steps():
+    training = cx.VIP(least_steps=100).settings(cx.Training(epochs=2, batch_size=10), 50)
+    assert training.epochs == 20
+    assert cx.VIP(least_steps=5).settings(cx.Training(epochs=2, batch_size=10), 50).epochs == 2
+
+
 def test_effective_rank_counts_directions():
     phi = jnp.asarray(np.diag([1.0, 1.0, 0.0, 0.0])[:, None])
     features = features_of(three(X), "population")._replace(phi=phi)
@@ -221,7 +247,7 @@ def split_of(n=60):
 def test_both_paths_learn_and_predict_consistently(path, fits, tmp_path, refused):
     data, problem = split_of(), cx.Problem(NETWORK, cx.Gaussian())
     training = cx.Training(epochs=60, batch_size=20, learning_rate=0.05)
-    record = cx.VIP(path=path)
+    record = cx.VIP(draws=20, path=path, least_steps=1)
     posterior = cx.fit(problem, record, data, training=training, progress=False)
     x = np.linspace(-1.5, 1.5, 15, dtype=np.float32)[:, None]
     prediction = posterior.predict(x)
@@ -253,7 +279,7 @@ def test_both_paths_learn_and_predict_consistently(path, fits, tmp_path, refused
 def test_minibatch_energies_average_to_the_whole(fits):
     data, training = split_of(40), cx.Training(epochs=1, batch_size=10)
     problem = cx.Problem(NETWORK, cx.Gaussian()).with_units(data.inputs, data.targets)
-    dynamics = cx.VIP(path="energy", prior_kl=0.5).dynamics(problem, data, training)
+    dynamics = cx.VIP(draws=20, path="energy", prior_kl=0.5).dynamics(problem, data, training)
     state = dynamics.init(jax.random.key(0), problem.init(jax.random.key(1), data.x[:1]))
     whole = problem.prepare(data.x, data.y)
     loss = jax.jit(
@@ -270,8 +296,10 @@ def test_the_default_prior_does_not_overfit_boston(fits, shared_folder):
         pytest.skip("the data sets are not beside the project")
     data = cx.data.load("uci/boston-housing", shared_folder / "data", split=0)
     problem = cx.Problem(NETWORK, cx.Gaussian())
-    training = cx.Training(epochs=300, batch_size=100)
-    posterior = cx.fit(problem, cx.VIP(), data.train, training=training, progress=False)
+    training = cx.Training(epochs=60)
+    posterior = cx.fit(
+        problem, cx.VIP(least_steps=500), data.train, training=training, progress=False
+    )
     nll = -float(np.mean(posterior.predict(data.test.x).log_prob(data.test.y)))
     assert nll < 4
 
@@ -289,6 +317,7 @@ def test_what_is_refused(fits, refused):
 
     refused(fit(cx.VIP(path="conjugate"), likelihood=cx.StudentT()), "path='energy'")
     norm = dataclasses.replace(NETWORK, norm="batch")
-    refused(fit(cx.VIP(), norm), "batch statistics")
-    every = fit(cx.VIP(prior_parameters="all", prior_kl=1.0))()
+    refused(fit(cx.VIP(draws=3), norm), "batch statistics")
+    record = cx.VIP(draws=3, prior_parameters="all", prior_kl=1.0, least_steps=1)
+    every = fit(record)()
     refused(lambda: every.functions(0, 2, data.x, joint="points"), "no option")

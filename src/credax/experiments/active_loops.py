@@ -69,11 +69,12 @@ def dropout_network(
     pools: int = 2,
     padding: Literal["SAME", "VALID"] = "SAME",
     rate: float = 0.5,
+    first: float | None = None,
 ) -> Sequential:
     """Convolutions, one hidden layer, dropout before it and before the head.
 
     Dropout comes after the convolutions only, so that all masks share their outputs; with a
-    ``rate`` of zero there is none.
+    ``rate`` of zero there is none. ``first`` is the rate before the hidden layer where it differs.
     """
     layers: list[Any] = []
     for index, width in enumerate(channels):
@@ -81,9 +82,9 @@ def dropout_network(
         # The last ``pools`` convolutions are pooled.
         layers += [MaxPool(2)] if index >= len(channels) - pools else []
         layers.append(Activation("relu"))
-    masked: list[Any] = [Dropout(rate)] if rate else []
-    layers += [Flatten(), *masked, Dense(dense, initialiser="he"), Activation("relu")]
-    return Sequential((*layers, *masked, Dense(outputs)))
+    before, after = ([Dropout(r)] if r else [] for r in (rate if first is None else first, rate))
+    layers += [Flatten(), *before, Dense(dense, initialiser="he"), Activation("relu")]
+    return Sequential((*layers, *after, Dense(outputs)))
 
 
 CPU_NETWORK = functools.partial(dropout_network, channels=(16, 32), size=5, padding="VALID")
@@ -91,17 +92,22 @@ CPU_TRAINING = Training(
     batch_size=32, optimiser="adam", learning_rate=2e-3, schedule="constant", last_batch="pad"
 )
 CPU_WORDS = (
-    "5x5 convolutions of 16 and 32 channels without padding, 128 hidden units, dropout of a half "
-    "before and after them, {steps} steps of Adam at {rate} with 32 rows from scratch in each "
-    "round; steps, rate, batch, width and weight decay were chosen by the accuracy on 2000 rows of "
-    "the training data: no test row was looked at"
+    "5x5 convolutions of 16 and 32 channels without padding, 128 hidden units, dropout of {before} "
+    "before and a half after them, {steps} steps of Adam at {rate} with 32 rows from scratch in "
+    "each round; steps, rate, batch, width and weight decay were chosen by the accuracy on 2000 "
+    "rows of the training data: no test row was looked at"
 )
 
 
 def run(
-    *published: Published, findings: Callable[[list[Loop]], tuple[str, ...]] = lambda loops: ()
+    *published: Published,
+    findings: Callable[[list[Loop]], tuple[str, ...]] = lambda loops: (),
+    after: Callable[[Bench, Dataset, list[Loop]], tuple[str, ...]] = lambda *given: (),
 ) -> Callable[[Bench], Outcome]:
-    """The experiment's function: every arm and seed, labels against accuracy."""
+    """The experiment's function: every arm and seed, labels against accuracy.
+
+    ``after`` may train on what was bought, and has sentences of its own.
+    """
 
     def measure(bench: Bench) -> Outcome:
         dataset, loops = pool_of(bench), []
@@ -109,7 +115,7 @@ def run(
             bench.say(f"{trial.arm.label}, seed {trial.seed}  ({number} of {len(bench.trials)})")
             loops.append(bought(bench, trial, dataset))
         results = [result(bench, loop) for loop in loops]
-        said = (*reached(loops), *findings(loops))
+        said = (*reached(loops), *findings(loops), *after(bench, dataset, loops))
         return Outcome(results, published, (curves(loops),), said)
 
     return measure

@@ -100,21 +100,23 @@ TEST = Scale(
     note="generated images, not MNIST, one purchase: shows that the program runs",
 )
 CPU = Scale(
-    data=Data("mnist", 5000, 1000, (28, 28, 1), 10),
-    network=CPU_NETWORK,
+    data=Data("mnist", 40_000, 1000, (28, 28, 1), 10),
+    network=partial(CPU_NETWORK, first=0.25),
     training=CPU_TRAINING.replace(learning_rate=1e-3),
-    arms=arms(20),
-    seeds=5,
+    arms=arms(100),
+    seeds=3,
     weight_decay=1e-4,
     evaluation=Buying(20, 10, 18, ACQUISITIONS, scoring_pool=2000, steps=1200),
     note=(
-        "a pool of 5000 rows of MNIST of which 2000 are scored in each round, 20 balanced labels "
-        f"and 18 purchases of 10; {CPU_WORDS.format(steps=1200, rate=0.001)}; 20 masks of dropout"
+        "a pool of 40 000 rows of MNIST of which 2000 are scored in each round, 20 balanced labels "
+        "and 18 purchases of 10; "
+        f"{CPU_WORDS.format(steps=1200, rate=0.001, before='a quarter')}; dropout rates and 100 "
+        "masks as published"
     ),
 )
 FULL = Scale(
     data=Data("mnist", 60_000, 10_000, (28, 28, 1), 10),
-    network=partial(dropout_network, channels=(32, 32), dense=128, size=4, pools=1),
+    network=partial(dropout_network, channels=(32, 32), dense=128, size=4, pools=1, first=0.25),
     training=Training(
         batch_size=32, optimiser="adam", learning_rate=1e-3, schedule="constant", last_batch="pad"
     ),
@@ -124,9 +126,8 @@ FULL = Scale(
     evaluation=Buying(20, 10, 100, ACQUISITIONS, scoring_pool=2000, steps=1000),
     note=(
         "the published sizes: 20 balanced labels, 100 purchases of 10, 2000 rows scored, 100 "
-        "masks, convolutions of 32 channels and 128 hidden units; dropout after the convolutions "
-        "is 0.5 and not 0.25, every training has 1000 steps of 32 rows, the weight decay is not "
-        "tuned on validation rows"
+        "masks, convolutions of 32 channels and 128 hidden units, dropout of 0.25 and 0.5; every "
+        "training has 1000 steps of 32 rows, the weight decay is not tuned on validation rows"
     ),
 )
 

@@ -55,14 +55,20 @@ def conjugate(features: Features, y: Array, noise: Array) -> Coefficients:
 
 
 def log_evidence(features: Features, y: Array, noise: Array) -> Float[Array, ""]:
-    """``log N(y; m, Φ Φᵀ + s² I)`` by a matrix of the number of draws (Woodbury)."""
+    """``log N(y; m, Φ Φᵀ + s² I)`` by a matrix of the number of draws.
+
+    The least-squares problem of ``[Φ/s; I] a = [(y - m)/s; 0]`` is solved by QR: its residual is
+    the quadratic form, its triangle the determinant. Single precision suffices for small noise so,
+    and not for ``I + ΦᵀΦ/s²``.
+    """
     phi, left = _flat(features, y)
-    inner = jnp.eye(phi.shape[1], dtype=phi.dtype) + phi.T @ phi / noise
-    lower = jnp.linalg.cholesky(inner)
-    reached = phi.T @ left / noise
-    squares = jnp.sum(left**2) / noise - reached @ cho_solve((lower, True), reached)
-    determinant = 2 * jnp.sum(jnp.log(jnp.diag(lower))) + len(left) * jnp.log(noise)
-    return -0.5 * (squares + determinant + len(left) * LOG_2PI)
+    scale, draws = jnp.sqrt(noise), phi.shape[1]
+    stacked = jnp.concatenate([phi / scale, jnp.eye(draws, dtype=phi.dtype)])
+    target = jnp.concatenate([left / scale, jnp.zeros(draws, phi.dtype)])
+    orthogonal, upper = jnp.linalg.qr(stacked)
+    residual = target - orthogonal @ (orthogonal.T @ target)
+    log_determinant = 2 * jnp.sum(jnp.log(jnp.abs(jnp.diag(upper)))) + len(left) * jnp.log(noise)
+    return -0.5 * (jnp.sum(residual**2) + log_determinant + len(left) * LOG_2PI)
 
 
 def moments(features: Features, q: Coefficients) -> tuple[Array, Array]:

@@ -1,4 +1,6 @@
-"""How processes are trained where nothing is said: Adam."""
+"""How processes are trained where nothing is said: Adam, and enough steps."""
+
+import math
 
 from credax.training import Training
 
@@ -19,3 +21,13 @@ def with_adam(training: Training) -> Training:
     default = training.learning_rate == Training.learning_rate
     rate = RATE if default else training.learning_rate
     return training.replace(optimiser="adam", learning_rate=rate)
+
+
+def with_steps(training: Training, num_data: int, least: int) -> Training:
+    """At least so many gradient steps: more epochs where those given have fewer.
+
+    >>> with_steps(Training(epochs=5, batch_size=10), 100, 200).epochs
+    20
+    """
+    epochs = math.ceil(least / training.steps_per_epoch(num_data))
+    return training.replace(epochs=max(training.epochs, epochs))

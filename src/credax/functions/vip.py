@@ -20,7 +20,7 @@ from credax.functions.combination import (
     features_of,
     moments,
 )
-from credax.functions.descent import with_adam
+from credax.functions.descent import with_adam, with_steps
 from credax.functions.draws import draw_keys, normal_of
 from credax.functions.posterior import FunctionPosterior, read_posterior
 from credax.functions.vip_descent import VIPDescent, drawn_weights, function_values
@@ -123,8 +123,8 @@ class VIP:
     name: ClassVar[str] = "vip"
     title: ClassVar[str] = "Variational implicit process"
 
-    draws: int = 20
-    """Networks drawn from the prior: the rank of the process."""
+    draws: int = 100
+    """Networks drawn from the prior: the rank of the process (20 in the paper)."""
     alpha: float = 0.5
     """Of the energy: 1 is the predictive density, 0 the evidence bound."""
     path: Literal["auto", "conjugate", "energy"] = "auto"
@@ -140,11 +140,13 @@ class VIP:
     """Draws per row and step, for other likelihoods than Gaussian."""
     members: int = 100
     """Draws for a prediction that has no closed form."""
+    least_steps: int = 2000
+    """Gradient steps that the prior needs: where the epochs give fewer there are more of them."""
 
     def __post_init__(self):
         if self.draws < 2:
             raise InputError(f"draws is {self.draws}; a variance needs at least 2")
-        for name in ("samples", "members"):
+        for name in ("samples", "members", "least_steps"):
             if getattr(self, name) < 1:
                 raise InputError(f"{name} is {getattr(self, name)}; it is at least 1")
         if not 0 <= self.alpha <= 1:
@@ -165,8 +167,8 @@ class VIP:
             raise InputError(f"prior_kl is {self.prior_kl}; it is not negative")
 
     def settings(self, training: Training, num_data: int) -> Training:
-        """Adam in place of sgd, with rate 0.01 in place of the default one."""
-        return with_adam(training)
+        """Adam in place of sgd, with rate 0.01 in place of the default one; enough epochs."""
+        return with_steps(with_adam(training), num_data, self.least_steps)
 
     def is_conjugate(self, problem: Problem, num_data: int) -> bool:
         """Whether the evidence is exact here."""
