@@ -164,9 +164,9 @@ CPU = Scale(
         "steps of 32 rows per network and round; snapshots at equal intervals of the last half, at "
         "ten times the base rate of 0.01 as published, five members; the deep ensemble and MC "
         "dropout by a cosine from 0.1; gradients clipped to a norm of 1; the curve is that of the "
-        "posterior that asks, and below it that of one network trained afresh; rates were chosen by "
-        "the accuracy on 2000 rows of the training data with 60 and 260 labels bought at random: no "
-        "test row was looked at"
+        "posterior that asks, and below it that of one network trained afresh; rates were chosen "
+        "by the accuracy on 2000 rows of the training data with 60 and 260 labels bought at "
+        "random: no test row was looked at"
     ),
 )
 _CIFAR = PRESETS["cifar10"]
