@@ -3,6 +3,7 @@
 from dataclasses import replace
 from functools import partial
 from statistics import fmean, stdev
+from typing import Any
 
 from credax.experiments import uci
 from credax.experiments.experiment import Arm, Data, Experiment, Scale
@@ -72,7 +73,7 @@ def findings(results: list[Result], sets: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(sentences)
 
 
-def arms(restarts: int, steps: int, **chains: int) -> tuple[Arm, ...]:
+def arms(restarts: int, steps: int, **chains: Any) -> tuple[Arm, ...]:
     """Exact and sparse processes, VIP with the published prior, an ensemble and HMC."""
     small = partial(MLP, (10, 10), activation="tanh")
     return (
