@@ -76,6 +76,7 @@ if TYPE_CHECKING:
     from credax.methods.repulsive.weight_wgd import WeightWGD as WeightWGD
     from credax.methods.sampling.cyclical_sgmcmc import CyclicalSGMCMC as CyclicalSGMCMC
     from credax.methods.sampling.hmc import HMC as HMC
+    from credax.methods.sampling.mile import MILE as MILE
     from credax.methods.sampling.nuts import NUTS as NUTS
     from credax.methods.sampling.sghmc import SGHMC as SGHMC
     from credax.methods.sampling.sgld import SGLD as SGLD

@@ -28,6 +28,7 @@ from credax.methods.repulsive.svgd import SVGD
 from credax.methods.repulsive.weight_wgd import WeightWGD
 from credax.methods.sampling.cyclical_sgmcmc import CyclicalSGMCMC
 from credax.methods.sampling.hmc import HMC
+from credax.methods.sampling.mile import MILE
 from credax.methods.sampling.nuts import NUTS
 from credax.methods.sampling.sghmc import SGHMC
 from credax.methods.sampling.sgld import SGLD
@@ -101,6 +102,12 @@ ROWS = {
     "hmc": Row(
         HMC(samples=5, warmup=60, leapfrog_steps=5, step_size=0.05, modes=2),
         HMC(samples=5, warmup=60, leapfrog_steps=5, step_size=0.05, modes=3),
+        slow=True,
+    ),
+    "mile": Row(
+        MILE(samples=5, warmup=40, thinning=2, modes=2),
+        MILE(samples=5, warmup=40, thinning=2, modes=3),
+        short=MILE(samples=1, warmup=10, thinning=1, modes=2),
         slow=True,
     ),
     "nuts": Row(

@@ -146,6 +146,11 @@ REGISTRY = {
         "MNF",
         "normalising flows on multiplied weights (Louizos and Welling 2017)",
     ),
+    "mile": (
+        "credax.methods.sampling.mile",
+        "MILE",
+        "microcanonical Langevin chains from an ensemble (Sommer et al. 2025)",
+    ),
     "hmc": (
         "credax.methods.sampling.hmc",
         "HMC",

@@ -70,6 +70,10 @@ class Modes(abc.ABC):
     def dynamics(self, problem: Problem, data: Split, training: Training) -> Any:
         """The pure functions that the loop runs, one replica per mode."""
 
+    def beginning_at(self, population: Population) -> Any:
+        """The same record, with these networks to begin at, one mode each."""
+        return dataclasses.replace(self, modes=1, around=population)
+
     @property
     def num_modes(self) -> int:
         """Independent runs: those asked for, or one per member that is continued."""

@@ -30,8 +30,12 @@ def describe_run(
     about: About,
     key: jax.Array,
     config: dict[str, Any] | None,
+    first: tuple[Any, Training] | None = None,
 ) -> dict[str, Any]:
-    """The resolved configuration of a fit, as JSON; all that changes a number is in it."""
+    """The resolved configuration of a fit, as JSON; all that changes a number is in it.
+
+    ``first`` is what is trained before the method itself.
+    """
     content = {
         **(config or {}),
         "format": FORMAT,
@@ -42,8 +46,14 @@ def describe_run(
         "dataset": about.to_json(),
         "rows": about.rows["train"],
         "validation_rows": about.rows.get("validation"),
+        **({} if first is None else {"first": _describe_first(*first)}),
     }
     return json.loads(json.dumps(content))
+
+
+def _describe_first(method: Any, training: Training) -> dict[str, Any]:
+    settings = _without(describe_training(training), FREE)
+    return {"method": describe_method(method), "training": settings}
 
 
 def describe_problem(problem: Problem) -> dict[str, Any]:

@@ -1,11 +1,14 @@
 """What users hand to `credax.fit`, turned into what the loop takes; or an error."""
 
+import dataclasses
 from typing import Any
 
 import numpy as np
 
+from credax.data.about import About
 from credax.data.dataset import Dataset, Split
 from credax.errors import InputError
+from credax.problem import Problem
 
 
 def training_rows(data: Any, name: str = "data") -> Split:
@@ -20,6 +23,20 @@ def training_rows(data: Any, name: str = "data") -> Split:
         f"{name} is a {type(data).__name__}; give a Split, a Dataset (such as "
         "credax.data.load('digits')), or a pair of arrays (x, y)"
     )
+
+
+def held_out_rows(data: Any, validation: Any) -> Split | None:
+    """Validation rows: those given, else those of the data set."""
+    if validation is not None:
+        return training_rows(validation, "validation")
+    return data.validation if isinstance(data, Dataset) else None
+
+
+def about_rows(data: Any, train: Split, held_out: Split | None, problem: Problem) -> About:
+    """What a run's folder says of its rows."""
+    if not isinstance(data, Dataset):
+        return About.of_rows(train, held_out, problem.likelihood.task)
+    return About.of(dataclasses.replace(data, validation=held_out))
 
 
 def check_method(method: Any) -> None:

@@ -22,6 +22,23 @@ class SetsTraining(Protocol):
 
 
 @runtime_checkable
+class TrainsFirst(Protocol):
+    """A method that may begin at networks which another method trains first.
+
+    Chains begin at an ensemble. `fit` trains it with the settings that the user gave, in a folder
+    of its own inside the run's; both are part of the run's description.
+    """
+
+    def first_stage(self, training: Training, num_data: int) -> tuple[Any, Training] | None:
+        """The method that is trained first and how, from the user's settings; None: nothing is."""
+        ...
+
+    def beginning_at(self, population: Any) -> Any:
+        """The same record, with these networks to begin at."""
+        ...
+
+
+@runtime_checkable
 class ChangesProblem(Protocol):
     """A method that trains another network than the one it is given, such as narrower ones.
 
@@ -108,6 +125,13 @@ def settings_of(method: Any, training: Training, num_data: int) -> Training:
     """The training as the method wants it: as it is, for most; a default batch fits the rows."""
     training = training.for_rows(num_data)
     return method.settings(training, num_data) if isinstance(method, SetsTraining) else training
+
+
+def first_of(method: Any, training: Training, num_data: int) -> tuple[Any, Training] | None:
+    """What is trained before the method itself, and how: nothing, for most."""
+    if not isinstance(method, TrainsFirst):
+        return None
+    return method.first_stage(training.for_rows(num_data), num_data)
 
 
 def problem_of(method: Any, problem: Problem) -> Problem:

@@ -1,6 +1,5 @@
 """The only training loop. It knows nothing of methods; methods know nothing of it."""
 
-import dataclasses
 import time
 import warnings
 from datetime import datetime
@@ -11,7 +10,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from credax.data.about import About
 from credax.data.dataset import Dataset, Split
 from credax.errors import InputError
 from credax.keys import as_key
@@ -21,8 +19,15 @@ from credax.training.augment import check_augmentations
 from credax.training.config import Training
 from credax.training.describe import default_settings, describe_run, describe_run_before
 from credax.training.engine import build_program
-from credax.training.given import check_method, training_rows
-from credax.training.hooks import check_validation, problem_of, settings_of, tuned_posterior
+from credax.training.first_stage import Stage
+from credax.training.given import about_rows, check_method, held_out_rows, training_rows
+from credax.training.hooks import (
+    check_validation,
+    first_of,
+    problem_of,
+    settings_of,
+    tuned_posterior,
+)
 from credax.training.interrupts import Signals
 from credax.training.members import Shard, on_host
 from credax.training.memory import program_bytes
@@ -88,7 +93,8 @@ def fit(
         observer: shown the members every so many steps, such as `credax.quality.KendallTracker`.
     """
     check_method(method)
-    train, held_out = training_rows(data), _held_out(data, validation)
+    train, held_out = training_rows(data), held_out_rows(data, validation)
+    first = first_of(method, training or Training(), len(train))
     training = settings_of(method, training or Training(), len(train))
     problem = problem.with_units(train.inputs, train.targets)
     problem.check(train.x, train.y)
@@ -98,37 +104,36 @@ def fit(
     training.steps_per_epoch(len(train))
     # Numbers of prior and noise are arguments of the compiled program, not constants in it.
     traced = problem_of(method, problem).traced()
-    dynamics = method.dynamics(traced, train, training)
-    program = build_program(traced, dynamics, training, train, own, mesh)
-    run = None
+
+    def program_of(method):
+        return build_program(
+            traced, method.dynamics(traced, train, training), training, train, own, mesh
+        )
+
+    program, seconds, run = program_of(method), 0.0, None
     if folder is not None:
-        about = _about(data, train, held_out, problem)
+        about = about_rows(data, train, held_out, problem)
         run = RunFolder(folder, writes=jax.process_index() == 0)
         run.open(
-            describe_run(problem, method, training, about, own, config),
+            describe_run(problem, method, training, about, own, config, first),
             default_settings(method),
             lambda: describe_run_before(problem, method, training, train, held_out, own, config),
         )
     try:
         if run is not None and run.writes and not (run.path / ROWS_FILE).exists():
             keep_rows(run.path, train, data.test if isinstance(data, Dataset) else None)
+        if first is not None and (run is None or not run.finished):
+            stage = Stage(*first, problem, train, held_out, own, folder)
+            networks, seconds = stage.train(fit, progress=progress, mesh=mesh)
+            method = method.beginning_at(networks)
+            program = program_of(method)
         reporter = reporter_for(progress)
-        return _Loop(program, problem, method, train, held_out, run, reporter, observer).run()
+        loop = _Loop(program, problem, method, train, held_out, run, reporter, observer)
+        loop.seconds = seconds
+        return loop.run()
     finally:
         if run is not None:
             run.close()
-
-
-def _held_out(data: Any, validation: Any) -> Split | None:
-    if validation is not None:
-        return training_rows(validation, "validation")
-    return data.validation if isinstance(data, Dataset) else None
-
-
-def _about(data: Any, train: Split, held_out: Split | None, problem: Problem) -> About:
-    if not isinstance(data, Dataset):
-        return About.of_rows(train, held_out, problem.likelihood.task)
-    return About.of(dataclasses.replace(data, validation=held_out))
 
 
 class _Loop:

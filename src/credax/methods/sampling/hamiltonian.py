@@ -14,6 +14,7 @@ from credax.errors import InputError
 from credax.likelihood import require_posterior
 from credax.methods.modes import Kept, Modes, carries_statistics, collecting, members_of_modes
 from credax.methods.sampling.chains import diagnose
+from credax.methods.sampling.log_joint import log_joint
 from credax.methods.sampling.stochastic import refuse_optimiser
 from credax.methods.sampling.warmup import Adaptation, Adapted, algorithm, blackjax
 from credax.network import Variables
@@ -23,8 +24,6 @@ from credax.training import Descent, Training
 from credax.training.collecting import Buffer, Collecting
 from credax.training.dynamics import Dynamics, Info, Replicas
 from credax.training.supply import narrow
-
-CHUNK = 4096
 
 
 class ChainRejected(UserWarning):
@@ -111,26 +110,7 @@ class Chain(Dynamics):
 
     def log_joint(self, params: PyTree) -> Float[Array, ""]:
         """``log p(y | x, θ) + log p(θ)`` up to a constant; memory of one chunk of rows."""
-        problem, rows = self.descent.problem, len(self.y)
-        variables = Variables(params, {})
-
-        def log_likelihood(x, y):
-            batch = problem.prepare(x, y)
-            outputs, _ = problem.outputs(variables, batch.x)
-            return jnp.sum(problem.likelihood.log_prob(outputs, batch.y))
-
-        whole, rest = divmod(rows, CHUNK)
-        total = jnp.zeros((), jax.tree.leaves(params)[0].dtype)
-        if whole:
-            cut = lambda a: a[: whole * CHUNK].reshape(whole, CHUNK, *a.shape[1:])  # noqa: E731
-            add = jax.checkpoint(lambda total, xy: total + log_likelihood(*xy))
-            total, _ = jax.lax.scan(
-                lambda t, xy: (add(t, xy), None), total, (cut(self.x), cut(self.y))
-            )
-        if rest:
-            total = total + log_likelihood(self.x[whole * CHUNK :], self.y[whole * CHUNK :])
-        penalty = problem.prior.penalty(problem.weights(params), num_data=rows)
-        return total - rows * penalty
+        return log_joint(self.descent.problem, self.x, self.y, params)
 
     def _transition(self, key, chain, adapted: Adapted, warm: Bool[Array, ""]):
         kernel = algorithm(self.algorithm).build_kernel()

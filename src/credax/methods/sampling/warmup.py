@@ -1,6 +1,7 @@
 """Warm-up of Hamiltonian chains, one transition at a time: so it is shown, timed and resumed.
 
-With `credax.methods.sampling.hamiltonian` the only file that knows blackjax.
+With `credax.methods.sampling.hamiltonian` and the files of microcanonical chains the only one that
+knows blackjax.
 """
 
 import warnings
@@ -59,18 +60,18 @@ class Adaptation(eqx.Module):
         stage, ends = self._schedule(step)
         start, follow, final = _averaging(self.acceptance)
         averaging = follow(state.averaging, rate)
-        moments = _chosen(stage == 1, _moments()[1](state.moments, position), state.moments)
+        moments = chosen(stage == 1, _moments()[1](state.moments, position), state.moments)
         closed = _moments()[2](moments)
         # At a window's end the new masses hold, and the step is sought anew from where it is.
         anew = start(final(averaging))
-        averaging = _chosen(ends, anew, averaging)
-        moments = _chosen(ends, closed, moments)
+        averaging = chosen(ends, anew, averaging)
+        moments = chosen(ends, closed, moments)
         size = jnp.exp(averaging.log_step_size)
         size = jnp.where(step == self.warmup - 1, final(averaging), size)
         new = Adapted(
             size.astype(state.step_size.dtype), moments.inverse_mass_matrix, averaging, moments
         )
-        return _chosen(step < self.warmup, new, state)
+        return chosen(step < self.warmup, new, state)
 
     def _schedule(self, step: Array) -> tuple[Array, Array]:
         from blackjax.adaptation.window_adaptation import build_schedule
@@ -109,5 +110,6 @@ def _moments() -> Any:
     return mass_matrix_adaptation(is_diagonal_matrix=True)
 
 
-def _chosen(condition: Array, new: Any, old: Any) -> Any:
+def chosen(condition: Array, new: Any, old: Any) -> Any:
+    """Every leaf of the new where the condition holds, else of the old."""
     return jax.tree.map(lambda a, b: jnp.where(condition, a, b), new, old)
