@@ -60,7 +60,8 @@ class Modes(abc.ABC):
         if self.modes < 1:
             raise InputError(f"modes is {self.modes}; there is at least 1")
         around = self.around
-        if isinstance(around, Population) and self.modes not in (1, around.num_members):
+        left_out = (1, type(self).__dataclass_fields__["modes"].default)
+        if isinstance(around, Population) and self.modes not in (*left_out, around.num_members):
             raise InputError(
                 f"modes is {self.modes} and around has {around.num_members} members; there is one "
                 "mode per member: leave modes out"

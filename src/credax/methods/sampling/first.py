@@ -19,5 +19,6 @@ def ensemble_training(training: Training, num_data: int) -> Training:
     if training.optimiser == "sgd" and training.learning_rate == Training.learning_rate:
         changes |= {"optimiser": "adamw", "learning_rate": RATE, "schedule": "constant"}
     training = training.replace(**changes)
-    enough = math.ceil(STEPS / training.steps_per_epoch(num_data))
-    return training.replace(epochs=max(training.epochs, enough))
+    if training.epochs != Training.epochs:
+        return training
+    return training.replace(epochs=math.ceil(STEPS / training.steps_per_epoch(num_data)))

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
@@ -31,3 +32,21 @@ def log_joint(problem: Problem, x: Any, y: Any, params: PyTree) -> Float[Array, 
         total = total + log_likelihood(x[whole * CHUNK :], y[whole * CHUNK :])
     penalty = problem.prior.penalty(problem.weights(params), num_data=rows)
     return total - rows * penalty
+
+
+class Tempered(eqx.Module):
+    """``(log p(y | x, θ) + log p(θ)) / T`` of all rows, as a function of the parameters."""
+
+    problem: Problem
+    x: Any
+    y: Any
+    temperature: float = 1.0
+
+    @property
+    def scale(self) -> float:
+        """What a value is divided by to be a loss per row."""
+        return len(self.y) / self.temperature
+
+    def __call__(self, params: PyTree) -> Float[Array, ""]:
+        """The value up to a constant."""
+        return log_joint(self.problem, self.x, self.y, params) / self.temperature

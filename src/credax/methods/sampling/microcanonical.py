@@ -5,9 +5,9 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
-from jaxtyping import Array, Float, Int, PyTree
+from jaxtyping import Array, Float, Int
 
-from credax.methods.sampling.log_joint import log_joint
+from credax.methods.sampling.log_joint import Tempered
 from credax.methods.sampling.tuning import Tuned, Tuning
 from credax.methods.sampling.warmup import algorithm
 from credax.network import Variables
@@ -34,14 +34,12 @@ class Microcanonical(Dynamics):
     ``dx = u dt``, ``du = -(I - u uᵀ) ∇S(x)/(d-1) dt + η (I - u uᵀ) dW`` with a unit momentum ``u``
     and ``S = -log p(θ, data) / T``, by McLachlan's integrator: two gradients of all rows per step.
     No step is rejected, so the energy error is part of the result. The rows are part of the
-    dynamics: the batches that the loop offers are not looked at.
+    ``target``: the batches that the loop offers are not looked at.
     """
 
     descent: Descent
-    x: Any
-    y: Any
+    target: Tempered
     warmup: int
-    temperature: float
 
     @property
     def replicas(self) -> Replicas:
@@ -55,7 +53,7 @@ class Microcanonical(Dynamics):
 
     def init(self, key, variables: Variables) -> MicrocanonicalState:
         """A network and a random direction."""
-        chain = algorithm("mclmc").init(variables.params, self.log_joint, key)
+        chain = algorithm("mclmc").init(variables.params, self.target, key)
         zero = jnp.zeros((), chain.logdensity.dtype)
         tuned = self.tuning.init(variables.params)
         return MicrocanonicalState(chain, tuned, jnp.int32(0), jnp.int32(0), zero)
@@ -64,7 +62,7 @@ class Microcanonical(Dynamics):
         """One step of the integrator; in warm-up it also moves step size and length."""
         kernel = algorithm("mclmc").build_kernel()
         tuned = state.tuned
-        chain, info = kernel(key, state.chain, self.log_joint, 1.0, tuned.length, tuned.step_size)
+        chain, info = kernel(key, state.chain, self.target, 1.0, tuned.length, tuned.step_size)
         warm = state.steps < self.warmup
         new = MicrocanonicalState(
             chain,
@@ -78,7 +76,7 @@ class Microcanonical(Dynamics):
     def _info(self, chain, info, tuned: Tuned) -> Info:
         dimension = ravel_pytree(chain.position)[0].size
         return {
-            "loss": -chain.logdensity * self.temperature / len(self.y),
+            "loss": -chain.logdensity / self.target.scale,
             "energy_error": info.energy_change**2 / dimension,
             "step_size": tuned.step_size,
         }
@@ -86,7 +84,3 @@ class Microcanonical(Dynamics):
     def members(self, state: MicrocanonicalState) -> Variables:
         """The network where the chain is, with an axis of length one."""
         return Variables(jax.tree.map(lambda leaf: leaf[None], state.chain.position), {})
-
-    def log_joint(self, params: PyTree) -> Float[Array, ""]:
-        """The tempered log joint of all rows."""
-        return log_joint(self.descent.problem, self.x, self.y, params) / self.temperature

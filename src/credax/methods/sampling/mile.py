@@ -23,6 +23,7 @@ from credax.methods.modes import (
 from credax.methods.sampling.chains import diagnose
 from credax.methods.sampling.first import ensemble_training
 from credax.methods.sampling.hamiltonian import ChainRejected
+from credax.methods.sampling.log_joint import Tempered
 from credax.methods.sampling.microcanonical import Microcanonical
 from credax.methods.sampling.warmup import blackjax
 from credax.posterior import Population, population
@@ -113,10 +114,8 @@ class MILE(Modes):
         blackjax()
         inner = Microcanonical(
             self.descent(problem, data, training, shared_batches=True),
-            jnp.asarray(data.x),
-            jnp.asarray(narrow(data.y)),
+            Tempered(problem, jnp.asarray(data.x), jnp.asarray(narrow(data.y)), self.temperature),
             self.warmup,
-            self.temperature,
         )
         captures = [self.warmup + self.thinning * (i + 1) for i in range(self.samples)]
         return collecting(inner, Buffer(self.samples), captures, training, data)

@@ -44,8 +44,8 @@ class Tuned(NamedTuple):
 class Tuning(eqx.Module):
     """The published warm-up of microcanonical chains, with energy errors that suit networks.
 
-    1. ``ξ = ΔE² / (d v)`` with a wanted variance ``v`` per dimension; ``Var[E] ~ ε⁶``, so that
-       ``ε = (Σ w ξ ε⁻⁶ / Σ w)^(-1/6)`` over recent steps, weighted by ``w`` near ``ξ = 1``.
+    1. ``Var[E] ~ ε⁶``, so that ``ε = (v Σ w / Σ w ΔE² d⁻¹ ε⁻⁶)^(1/6)`` over recent steps gives the
+       wanted variance ``v`` per dimension; ``w`` is large where ``ΔE²`` is near ``d v``.
     2. ``L = √(Σ variances of the positions)``.
     3. ``L = 0.4 ε · mean(draws / effective sample size)``.
 
@@ -100,14 +100,16 @@ class Tuning(eqx.Module):
         return tuned
 
     def _step_size(self, tuned: Tuned, step, dimension, energy, finite) -> Tuned:
-        progress = step / (self.ends[1] + 1)
-        wanted = ENERGY_VARIANCE[0] + (ENERGY_VARIANCE[1] - ENERGY_VARIANCE[0]) * progress
-        error = energy**2 / (dimension * wanted) + 1e-8
-        weight = jnp.exp(-0.5 * (jnp.log(error) / (6 * TRUST)) ** 2)
-        decay = (MEMORY - 1) / (MEMORY + 1)
+        first, second, _ = self.ends
+        wanted = ENERGY_VARIANCE[0] + (ENERGY_VARIANCE[1] - ENERGY_VARIANCE[0]) * step / second
+        error = energy**2 / dimension + 1e-8
+        weight = jnp.exp(-0.5 * (jnp.log(error / wanted) / (6 * TRUST)) ** 2)
+        # From the second part on the memory grows, so that the last step size is an average.
+        memory = MEMORY + jnp.maximum(step - first, 0)
+        decay = (memory - 1) / (memory + 1)
         total = decay * tuned.weight + weight
         scaled = decay * tuned.scaled + weight * error / tuned.step_size**6
-        size = jnp.minimum((scaled / total) ** (-1 / 6), tuned.largest)
+        size = jnp.minimum((wanted * total / scaled) ** (1 / 6), tuned.largest)
         better = tuned._replace(step_size=size, weight=total, scaled=scaled)
         # A step that gave no numbers says nothing of the energy, but where to stay below.
         largest = jnp.minimum(tuned.largest, REDUCTION * tuned.step_size)
