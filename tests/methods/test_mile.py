@@ -177,7 +177,7 @@ def test_warm_up_finds_the_wanted_energy_error(float64):
     for density, dimension in ((ill_conditioned(20)[0], 20), (network, 17)):
         starts = 0.3 * jnp.asarray(rng.normal(size=(8, dimension)))
         _, errors, state = sampled(chain_on(density, 3000), jax.random.key(0), starts, 3000)
-        print(jnp.mean(errors), jnp.mean(errors,1), state.tuned.step_size)
+        print(jnp.mean(errors), jnp.mean(errors, 1), state.tuned.step_size)
         assert 0.07 < float(jnp.mean(errors)) < 0.13
         assert int(state.refused.sum()) == 0
 

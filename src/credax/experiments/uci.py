@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import jax
@@ -17,10 +18,12 @@ from credax.methods.ensembles.deep_ensemble import DeepEnsemble
 from credax.methods.ensembles.single import Single
 from credax.methods.laplace.laplace import Laplace
 from credax.methods.sampling.hmc import HMC
+from credax.methods.sampling.mile import MILE
 from credax.methods.trajectory.swag import SWAG
 from credax.methods.variational.mean_field_vi import MeanFieldVI
 from credax.metrics import evaluate
 from credax.networks import MLP
+from credax.prior import GaussianPrior
 from credax.report import Result
 from credax.training import Training
 
@@ -115,6 +118,27 @@ def arms(members: int, draws: int, **chains: Any) -> tuple[Arm, ...]:
         Arm("laplace", "Laplace", Laplace(subset="all", structure="full", noise="evidence")),
         Arm("mean-field-vi", "Mean-field VI", MeanFieldVI(samples=draws)),
         Arm("hmc", "HMC", HMC(**chains)),
+        *from_ensembles(chains),
+    )
+
+
+def from_ensembles(chains: dict[str, Any]) -> tuple[Arm, ...]:
+    """Chains from trained networks of two hidden layers, with a standard normal prior.
+
+    They are as long as chains of HMC with 20 gradients per transition.
+    """
+    settings = {
+        "network": partial(MLP, (16, 16)),
+        "prior": lambda rows, network, decay: GaussianPrior(precision=1.0),
+        "likelihood": HeteroscedasticGaussian(),
+    }
+    kept, transitions = chains["samples"], chains["samples"] * chains.get("thinning", 1)
+    modes, warmup = 4 * chains["modes"], 20 * chains["warmup"]
+    mile = MILE(modes, samples=kept, warmup=warmup, thinning=10 * transitions // kept)
+    hmc = HMC(pretrain=True, **{**chains, "modes": modes})
+    return (
+        Arm("mile", "MILE", mile, **settings),
+        Arm("hmc-ensemble", "HMC from an ensemble", hmc, **settings),
     )
 
 

@@ -1,5 +1,6 @@
 """Hamiltonian chains on the full log joint, by blackjax."""
 
+import dataclasses
 import warnings
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
@@ -14,6 +15,7 @@ from credax.errors import InputError
 from credax.likelihood import require_posterior
 from credax.methods.modes import Kept, Modes, carries_statistics, collecting, members_of_modes
 from credax.methods.sampling.chains import diagnose
+from credax.methods.sampling.first import ensemble_first, whole_batches
 from credax.methods.sampling.log_joint import log_joint
 from credax.methods.sampling.stochastic import refuse_optimiser
 from credax.methods.sampling.warmup import Adaptation, Adapted, algorithm, blackjax
@@ -143,6 +145,8 @@ class HamiltonianRecord(Modes):
     """Step of the leapfrog; found in warm-up by default."""
     acceptance: float = 0.8
     """Rate of acceptance that warm-up aims at."""
+    pretrain: bool = False
+    """Train an ensemble by the settings of the training first, and begin at its networks."""
 
     def __post_init__(self):
         Modes.__post_init__(self)
@@ -153,9 +157,21 @@ class HamiltonianRecord(Modes):
             raise InputError(f"step_size is {self.step_size}; give a positive number or leave it")
         if not 0 < self.acceptance < 1:
             raise InputError(f"acceptance is {self.acceptance}; it lies between 0 and 1")
+        if self.pretrain and self.around is not None:
+            raise InputError("pretrain and around are both given; leave one of them out")
+
+    def first_stage(self, training: Training, num_data: int) -> tuple[Any, Training] | None:
+        """A deep ensemble, where it is asked for."""
+        return ensemble_first(self.modes, training, num_data) if self.pretrain else None
+
+    def beginning_at(self, population: Population) -> Any:
+        """The same record around these networks."""
+        return dataclasses.replace(self, pretrain=False, modes=1, around=population)
 
     def settings(self, training: Training, num_data: int) -> Training:
         """One transition per epoch, warm-up first, on all rows, without augmentation."""
+        if self.pretrain:
+            return whole_batches(training, num_data, self.warmup + self.samples * self.thinning)
         refuse_optimiser(training, self.title)
         return training.replace(
             epochs=self.warmup + self.samples * self.thinning,

@@ -11,7 +11,6 @@ import numpy as np
 from credax.data.dataset import Split
 from credax.errors import InputError
 from credax.likelihood import require_posterior
-from credax.methods.ensembles.deep_ensemble import DeepEnsemble
 from credax.methods.modes import (
     Kept,
     Modes,
@@ -21,7 +20,7 @@ from credax.methods.modes import (
     members_of_modes,
 )
 from credax.methods.sampling.chains import diagnose
-from credax.methods.sampling.first import ensemble_training
+from credax.methods.sampling.first import ensemble_first, whole_batches
 from credax.methods.sampling.hamiltonian import ChainRejected
 from credax.methods.sampling.log_joint import Tempered
 from credax.methods.sampling.microcanonical import Microcanonical
@@ -81,22 +80,11 @@ class MILE(Modes):
 
     def first_stage(self, training: Training, num_data: int) -> tuple[Any, Training] | None:
         """A deep ensemble, unless there is one to continue from."""
-        if self.around is not None:
-            return None
-        return DeepEnsemble(self.modes), ensemble_training(training, num_data)
+        return None if self.around is not None else ensemble_first(self.modes, training, num_data)
 
     def settings(self, training: Training, num_data: int) -> Training:
         """One step per epoch, warm-up first, on all rows; the rest is the ensemble's."""
-        return Training(
-            epochs=self.warmup + self.samples * self.thinning,
-            batch_size=num_data,
-            schedule="constant",
-            strategy=training.strategy,
-            members_at_once=training.members_at_once,
-            stepping=training.stepping,
-            placement=training.placement,
-            checkpoint_every=training.checkpoint_every,
-        )
+        return whole_batches(training, num_data, self.warmup + self.samples * self.thinning)
 
     def dynamics(self, problem: Problem, data: Split, training: Training) -> Collecting:
         """Chains with a buffer of samples."""

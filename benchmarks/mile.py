@@ -1,0 +1,115 @@
+"""MILE beside sklearn-contrib-bde on UCI sets: NLL, RMSE and processor seconds on the same splits.
+
+Both at the README settings of bde: 8 networks 16-16 with a mean and a standard deviation, prior
+N(0, 1), 5000 warm-up steps, 2000 steps of sampling. Each fit runs in a process of its own, so that
+compilation and bde's eight virtual devices are part of its cost; the two take turns.
+
+bde asks for an older blackjax than credax, so it has an environment of its own, with credax for
+the data:
+
+    python -m venv bde && bde/bin/pip install credax sklearn-contrib-bde
+    python benchmarks/mile.py --bde bde/bin/python --splits 5
+"""
+
+import argparse
+import json
+import os
+import resource
+import statistics
+import subprocess
+import sys
+
+OURS, THEIRS = "credax", "bde"
+
+
+def ours(data) -> tuple[float, float]:
+    """NLL and RMSE of credax."""
+    import credax as cx
+
+    network = cx.networks.MLP((16, 16), outputs=2)
+    prior = cx.GaussianPrior(precision=1.0)
+    problem = cx.Problem(network, cx.HeteroscedasticGaussian(), prior=prior)
+    posterior = cx.fit(problem, cx.MILE(), data.train, progress=False)
+    scores = cx.evaluate(posterior.predict(data.test.x), data.test.y, ["nll", "rmse"])
+    return float(scores["nll"]), float(scores["rmse"])
+
+
+def theirs(data) -> tuple[float, float]:
+    """NLL of the mixture of all draws, and RMSE of its mean, of bde."""
+    import numpy as np
+    from bde import BdeRegressor
+    from bde.loss import GaussianNLL
+    from scipy.special import logsumexp
+
+    inputs, targets = data.train.inputs, data.train.targets
+    rows = {s: (getattr(data, s).x - inputs.mean) / inputs.scale for s in ("train", "test")}
+    center, scale = float(np.ravel(targets.mean)[0]), float(np.ravel(targets.scale)[0])
+    y = (np.asarray(data.train.y).reshape(-1, 1) - center) / scale
+    model = BdeRegressor(
+        hidden_layers=[16, 16], n_members=8, seed=0, loss=GaussianNLL(), epochs=200,
+        validation_split=0.15, lr=1e-3, weight_decay=1e-4, warmup_steps=5000, n_samples=2000,
+        n_thinning=2, patience=10,
+    )  # fmt: skip
+    model.fit(x=rows["train"], y=y)
+    raw = np.asarray(model.predict(rows["test"], raw=True), np.float64)
+    raw = raw.reshape(-1, *raw.shape[-2:])
+    mean = raw[..., 0] * scale + center
+    # The second output goes through a softplus, as in bde's own likelihood.
+    deviation = (np.logaddexp(0, raw[..., 1]) + 1e-6) * scale
+    truth = np.asarray(data.test.y).ravel()
+    log_prob = -0.5 * ((truth - mean) / deviation) ** 2 - np.log(deviation * np.sqrt(2 * np.pi))
+    nll = -np.mean(logsumexp(log_prob, axis=0) - np.log(len(mean)))
+    return float(nll), float(np.sqrt(np.mean((mean.mean(0) - truth) ** 2)))
+
+
+def measure(who: str, name: str, split: int, python: str) -> dict[str, float]:
+    """One fit in a process of its own."""
+    command = [python, __file__, "--one", who, name, str(split)]
+    environment = dict(os.environ)
+    if who == THEIRS:  # as its README says
+        environment["XLA_FLAGS"] = "--xla_force_host_platform_device_count=8"
+    answer = subprocess.run(command, env=environment, check=True, capture_output=True, text=True)
+    return json.loads(answer.stdout.splitlines()[-1])
+
+
+def one(who: str, name: str, split: int) -> None:
+    """The fit itself: prints its numbers as JSON."""
+    import credax as cx
+
+    data = cx.data.load(f"uci/{name}", split=split)
+    nll, rmse = ours(data) if who == OURS else theirs(data)
+    usage = resource.getrusage(resource.RUSAGE_SELF)
+    seconds = usage.ru_utime + usage.ru_stime
+    print(json.dumps({"nll": nll, "rmse": rmse, "processor_seconds": seconds}))
+
+
+def main() -> None:
+    """Read the options and run."""
+    parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
+    sets = ["boston", "concrete", "energy", "wine-quality-red", "yacht"]
+    parser.add_argument("--sets", nargs="+", default=sets)
+    parser.add_argument("--splits", type=int, default=5)
+    parser.add_argument("--bde", default=sys.executable, help="Python of bde's environment")
+    parser.add_argument("--one", nargs=3, help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.one:
+        who, name, split = arguments.one
+        return one(who, name, int(split))
+    for name in arguments.sets:
+        found = {who: [] for who in (OURS, THEIRS)}
+        for split in range(arguments.splits):
+            for who, rows in found.items():
+                python = sys.executable if who == OURS else arguments.bde
+                rows.append(measure(who, name, split, python))
+        for who, rows in found.items():
+            parts = []
+            for key in ("nll", "rmse", "processor_seconds"):
+                values = [row[key] for row in rows]
+                error = statistics.stdev(values) / len(values) ** 0.5 if len(values) > 1 else 0.0
+                parts.append(f"{key} {statistics.fmean(values):8.3f} ± {error:.3f}")
+            print(f"{name:18}{who:8}" + "  ".join(parts), flush=True)
+    return None
+
+
+if __name__ == "__main__":
+    main()
