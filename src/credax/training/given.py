@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from credax.data.dataset import Dataset, Split
+from credax.data.tasks import Tasks
 from credax.errors import InputError
 
 
@@ -14,6 +15,8 @@ def training_rows(data: Any, name: str = "data") -> Split:
         return data
     if isinstance(data, Dataset):
         return data.train
+    if isinstance(data, Tasks):
+        return data.split()
     if isinstance(data, tuple | list) and len(data) == 2:
         return Split(_array(data[0], f"{name}[0]"), _array(data[1], f"{name}[1]"))
     raise InputError(

@@ -22,7 +22,13 @@ from credax.training.config import Training
 from credax.training.describe import default_settings, describe_run, describe_run_before
 from credax.training.engine import build_program
 from credax.training.given import check_method, training_rows
-from credax.training.hooks import check_validation, problem_of, settings_of, tuned_posterior
+from credax.training.hooks import (
+    check_rows,
+    check_validation,
+    problem_of,
+    settings_of,
+    tuned_posterior,
+)
 from credax.training.interrupts import Signals
 from credax.training.members import Shard, on_host
 from credax.training.memory import program_bytes
@@ -91,7 +97,7 @@ def fit(
     train, held_out = training_rows(data), _held_out(data, validation)
     training = settings_of(method, training or Training(), len(train))
     problem = problem.with_units(train.inputs, train.targets)
-    problem.check(train.x, train.y)
+    check_rows(method, problem, train)
     check_augmentations(training.augment, tuple(train.x.shape[1:]))
     check_validation(method, training, held_out)
     own = as_key(key)

@@ -58,6 +58,6 @@ def _check_arrays(arrays: dict[str, np.ndarray], path: Path) -> None:
     x, y, train = (arrays.get(name) for name in ("x", "y", "train"))
     rows = (x is None) == (y is None)
     if x is not None and y is not None:
-        rows = x.ndim >= 2 and y.ndim in (1, 2) and len(x) == len(y) > 0
+        rows = x.ndim >= 2 and y.ndim in (1, 2, 3) and len(x) == len(y) > 0
     if not rows or set(arrays) - {"x", "y", "train"} or (train is not None and train.ndim < 1):
         raise DamagedFile(f"{path} does not hold the rows of a run; restore it from a copy")
