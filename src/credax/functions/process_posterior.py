@@ -53,6 +53,11 @@ class ProcessPosterior(FunctionPosterior):
         one = jax.tree.map(lambda leaf: np.asarray(leaf)[None], self.trained.network)
         return Variables(one, {})
 
+    @property
+    def num_params(self) -> int:
+        """Learned numbers of the networks and the likelihood."""
+        return sum(np.size(leaf) for leaf in jax.tree.leaves(self.trained))
+
     def sample(self, key, n: int) -> Variables:
         """The noise of ``n`` new members; without a latent variable, the networks ``n`` times."""
         if self.network.latent_size:
