@@ -74,7 +74,7 @@ class ProcessPosterior(FunctionPosterior):
         >>> posterior = cx.fit(problem, record, data, training=cx.Training(1, 8), progress=False)
         >>> task = posterior.condition([[0.0], [1.0]], [2.0, 2.5])
         >>> task.predict([[0.5]]).mean.shape
-        (1, 1)
+        (1,)
         """
         x = check_rows(np.asarray(x, np.float32).reshape(-1, *self.input_shape), self.input_shape)
         labels = self.problem.likelihood.task == "classification"

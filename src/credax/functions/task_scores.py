@@ -2,17 +2,19 @@
 
 from typing import NamedTuple
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Bool, Float
+from jaxtyping import Array, Bool, Float
 
 from credax.data.dataset import Split
 from credax.data.tasks import Tasks, tasks_of
 from credax.errors import InputError
 from credax.functions.process_posterior import ProcessPosterior
 from credax.functions.task_oracle import oracle_scores
-from credax.prediction import Prediction, concatenate
+from credax.prediction import Prediction
+from credax.problem import Problem
 
 BLOCK = 64
 
@@ -56,11 +58,14 @@ def measure(
     sizes: tuple[int, int] | None = None,
     context: Bool[np.ndarray, "tasks points"] | None = None,
     seed: int = 0,
+    include_context: bool = False,
 ) -> Measured:
     """Condition on a context of every task and predict its other points.
 
     ``sizes`` of contexts are by default those of training. The gap to the best predictor is
     measured where it is known: joint for processes with a latent variable, else marginal.
+    ``include_context`` counts the context among the targets, as some published figures do; then
+    there is no gap, for the best density of a known value is infinite without noise.
     """
     if rows.tasks is None or not posterior.form.of_tasks:
         raise InputError("rows are no tasks, or the posterior is one of a table; use predict")
@@ -73,23 +78,24 @@ def measure(
     if context is None:
         given = sizes or (posterior.form.smallest, posterior.form.largest)
         context = choose_context(tasks, given, seed)
-    targets = tasks.mask & ~context
-    parts, joint, marginal = [], [], []
+    targets = tasks.mask if include_context else tasks.mask & ~context
+    outputs, joint, marginal = [], [], []
     for start in range(0, len(tasks), BLOCK):
         block = slice(start, start + BLOCK)
         one = _block(posterior, tasks[block], context[block], targets[block])
-        for found, part in zip((parts, joint, marginal), one, strict=True):
+        for found, part in zip((outputs, joint, marginal), one, strict=True):
             found.append(part)
-    prediction = concatenate(parts)
+    prediction = posterior.problem.predict(jnp.asarray(np.concatenate(outputs, axis=1)))
     joints, alone = np.concatenate(joint), np.concatenate(marginal)
     y, count = tasks.y[targets], targets.sum(axis=1)
     scores = _scores(posterior, joints, alone, count)
-    if rows.tasks.kernel is not None:
+    if rows.tasks.kernel is not None and not include_context:
         scores |= _gap(posterior, rows, tasks, context, targets, joints, alone)
     return Measured(prediction, y, joints, alone, count, scores)
 
 
 def _block(posterior: ProcessPosterior, tasks: Tasks, context, targets):
+    """Outputs at the targets one after another, and log-densities per task."""
     problem = posterior.problem
     # The last block has the others' size, so that one program serves all.
     short = BLOCK - len(tasks)
@@ -97,19 +103,24 @@ def _block(posterior: ProcessPosterior, tasks: Tasks, context, targets):
     x = np.asarray(problem.prepare_inputs(fill(tasks.x)))
     y = np.where(_wide(tasks.mask, tasks.y), tasks.y, 0).astype(tasks.y.dtype)
     standard = fill(y) if problem.targets is None else np.asarray(problem.targets(fill(y)))
-    outputs = posterior.task_outputs(x, standard, fill(context))[:, : len(tasks)]
-    standard = standard[: len(tasks)]
-    members, count, points = outputs.shape[:3]
-    flat = outputs.reshape(members, count * points, -1)
-    known = jnp.asarray(standard.reshape(count * points, *standard.shape[2:]))
-    each = jax.vmap(lambda o: problem.likelihood.log_prob(o, known))(flat)
-    each = np.asarray(each, np.float64).reshape(members, count, points)
+    outputs = posterior.task_outputs(x, standard, fill(context))
+    each = np.asarray(_log_probs(problem, outputs, jnp.asarray(standard)), np.float64)
+    outputs, each = np.asarray(outputs)[:, : len(tasks)], each[:, : len(tasks)]
     each = each - _log_scale(problem.targets, tasks.y)
+    members = len(each)
     total = np.where(targets, each, 0).sum(axis=-1)
     joint = np.logaddexp.reduce(total, axis=0) - np.log(members)
     alone = np.logaddexp.reduce(each, axis=0) - np.log(members)
-    prediction = problem.predict(flat[:, targets.reshape(-1)])
-    return prediction, joint, np.where(targets, alone, 0).sum(axis=-1)
+    return outputs[:, targets], joint, np.where(targets, alone, 0).sum(axis=-1)
+
+
+@eqx.filter_jit
+def _log_probs(problem: Problem, outputs: Array, y: Array) -> Float[Array, "members tasks points"]:
+    members, tasks, points = outputs.shape[:3]
+    flat = outputs.reshape(members, tasks * points, -1)
+    known = y.reshape(tasks * points, *y.shape[2:])
+    each = jax.vmap(lambda one: problem.likelihood.log_prob(one, known))(flat)
+    return each.reshape(members, tasks, points)
 
 
 def _wide(mask: np.ndarray, y: np.ndarray) -> np.ndarray:
