@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from jaxtyping import Bool, Float
 
 from credax.data.dataset import Dataset, Split, Task
 from credax.data.holdout import hold_out, rows_held
@@ -27,9 +26,11 @@ class Tasks:
     ((2, 3, 1), [3, 2])
     """
 
-    x: Float[np.ndarray, "tasks points columns"]
+    x: np.ndarray
+    """``[tasks, points, columns]``."""
     y: np.ndarray
-    mask: Bool[np.ndarray, "tasks points"]
+    mask: np.ndarray
+    """``[tasks, points]``."""
 
     def __post_init__(self):
         x, y, mask = (np.asarray(a) for a in (self.x, self.y, self.mask))

@@ -2,14 +2,18 @@
 
 from typing import NamedTuple
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Bool, Float
+from jaxtyping import Array, Bool, Float
 
 from credax.data.task_form import TaskForm
 from credax.errors import InputError
-from credax.functions.kernels import from_data
+from credax.functions.kernels import Kernel, from_data
+
+_BLOCK = 256
+_LOG_2PI = float(np.log(2 * np.pi))
 
 
 class OracleScores(NamedTuple):
@@ -36,42 +40,44 @@ def oracle_scores(
     if (context & targets).any():
         raise InputError("context and targets overlap; measure on targets outside the context")
     kernel = from_data(form.kernel)
-    with jax.enable_x64(True):
-        program = jax.jit(jax.vmap(_one, in_axes=(None, None, 0, 0, 0, 0)))
-        arrays = (x.astype(np.float64), np.nan_to_num(y).astype(np.float64), context, targets)
-        leaves = jax.tree.map(jnp.asarray, kernel)
-        noise = jnp.asarray(max(form.noise, 1e-10))
-        found = [
-            program(leaves, noise, *(jnp.asarray(a[i : i + 256]) for a in arrays))
-            for i in range(0, len(x), 256)
-        ]
-        joint, marginal = (np.concatenate([np.asarray(f[k]) for f in found]) for k in (0, 1))
-    return OracleScores(joint, marginal)
+    noise = max(form.noise, 1e-10)
+    y = np.nan_to_num(y).astype(np.float64)
+    found = []
+    for start in range(0, len(x), _BLOCK):
+        rows = slice(start, start + _BLOCK)
+        with jax.enable_x64(True):
+            block = jnp.asarray(x[rows], jnp.float64)
+            matrix = np.array(_matrices(jax.tree.map(jnp.asarray, kernel), block))
+        found.append(_scores(matrix, noise, y[rows], context[rows], targets[rows]))
+    return OracleScores(*(np.concatenate(part) for part in zip(*found, strict=True)))
 
 
-def _one(kernel, noise, x, y, context, targets):
-    """One task: points that are not asked for become independent of all others."""
-    whole = kernel(x, x) + noise * jnp.eye(len(x))
-
-    def evidence(mask):
-        lower, whitened = _factor(whole, y, mask)
-        logs = jnp.log(jnp.diagonal(lower))
-        terms = 0.5 * whitened**2 + logs + 0.5 * jnp.log(2 * jnp.pi)
-        return -jnp.sum(jnp.where(mask, terms, 0))
-
-    lower, whitened = _factor(whole, y, context)
-    cross = jnp.where(context[:, None], whole - noise * jnp.eye(len(x)), 0)
-    reached = jax.scipy.linalg.solve_triangular(lower, cross, lower=True)
-    mean = reached.T @ whitened
-    variance = jnp.diagonal(whole) - jnp.sum(reached**2, axis=0)
-    each = -0.5 * (jnp.log(2 * jnp.pi * variance) + (y - mean) ** 2 / variance)
-    joint = evidence(context | targets) - evidence(context)
-    return joint, jnp.sum(jnp.where(targets, each, 0))
+@eqx.filter_jit
+def _matrices(kernel: Kernel, x: Array) -> Float[Array, "tasks points points"]:
+    return jax.vmap(lambda one: kernel(one, one))(x)
 
 
-def _factor(whole, y, mask):
-    """Cholesky factor and whitened values of the points of a mask, identity elsewhere."""
-    pairs = mask[:, None] & mask[None, :]
-    matrix = jnp.where(pairs, whole, jnp.eye(len(mask)))
-    lower = jnp.linalg.cholesky(matrix)
-    return lower, jax.scipy.linalg.solve_triangular(lower, jnp.where(mask, y, 0), lower=True)
+def _scores(matrix, noise: float, y, context, targets) -> tuple[np.ndarray, np.ndarray]:
+    """Joint and marginal; LAPACK, for XLA's factors of many small matrices are slow on a CPU."""
+    noisy = matrix + noise * np.eye(matrix.shape[1])
+    given, whitened, evidence = _factor(noisy, y, context)
+    whole = _factor(noisy, y, context | targets)[2]
+    cross = np.where(context[:, :, None], matrix, 0)
+    reached = np.linalg.solve(given, cross)
+    mean = np.einsum("tip,ti->tp", reached, whitened)
+    variance = np.einsum("tpp->tp", noisy) - np.sum(reached**2, axis=1)
+    each = -0.5 * (_LOG_2PI + np.log(variance) + (y - mean) ** 2 / variance)
+    return whole - evidence, np.where(targets, each, 0).sum(axis=1)
+
+
+def _factor(noisy, y, mask) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Cholesky factors, whitened values and log evidence of the points of a mask.
+
+    Points outside it are made independent of all others.
+    """
+    pairs = mask[:, :, None] & mask[:, None, :]
+    lower = np.linalg.cholesky(np.where(pairs, noisy, np.eye(mask.shape[1])))
+    whitened = np.linalg.solve(lower, np.where(mask, y, 0)[..., None])[..., 0]
+    logs = np.log(np.einsum("tpp->tp", lower))
+    terms = 0.5 * whitened**2 + logs + 0.5 * _LOG_2PI
+    return lower, whitened, -np.where(mask, terms, 0).sum(axis=1)
