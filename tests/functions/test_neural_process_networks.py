@@ -18,7 +18,7 @@ NETWORKS = {
     "sum": SetNetwork(**SIZES, aggregate="sum"),
     "np": SetNetwork(**SIZES, latent_size=3),
     "anp": SetNetwork(**SIZES, latent_size=3, attention="multihead", heads=2, self_attention=True),
-    "convcnp": GridNetwork((Axis(-2.0, 0.5, 9),), 4, 1, 3),
+    "convcnp": GridNetwork(axes=(Axis(-2.0, 0.5, 9),), hidden=4, blocks=1, kernel_size=3),
 }
 PROBLEM = cx.Problem(cx.networks.MLP((1,), outputs=2), cx.HeteroscedasticGaussian())
 RNG = np.random.default_rng(0)
@@ -84,7 +84,9 @@ def test_uniform_attention_is_the_mean(float64):
     np.testing.assert_allclose(found, np.repeat(np.asarray(projected)[:, None], 3, 1), atol=1e-12)
 
 
-@pytest.mark.parametrize(("how", "knows"), [("mean", False), ("mean_and_count", True), ("sum", True)])
+@pytest.mark.parametrize(
+    ("how", "knows"), [("mean", False), ("mean_and_count", True), ("sum", True)]
+)
 def test_a_mean_does_not_know_how_many_points_there_are(how, knows, float64):
     """Every point twice: more evidence, of which a mean sees nothing at all."""
     network = SetNetwork(**SIZES, aggregate=how)
@@ -115,7 +117,8 @@ def test_the_evidence_bound_is_below_the_likelihood(float64):
     elbo, kl = descent(network, "elbo", 4096).objectives(trained, own, jax.random.key(0))
     npml, nothing = descent(network, "npml", 4096).objectives(trained, own, jax.random.key(1))
     assert (np.asarray(elbo) <= np.asarray(npml) + 0.01).all()
-    assert (np.asarray(kl) > 0).all() and not np.asarray(nothing).any()
+    assert (np.asarray(kl) > 0).all()
+    assert not np.asarray(nothing).any()
 
 
 def test_the_divergence_is_zero_where_all_points_are_context(float64):
@@ -153,5 +156,6 @@ def test_contexts_are_random_subsets_of_points_that_are_there():
     drawn = np.asarray(jax.vmap(lambda k: draw_context(k, present, 1, 5))(keys))
     assert not drawn[:, ~np.asarray(present)].any()
     sizes = drawn.sum(-1)
-    assert set(sizes[:, 0]) == {1, 2, 3, 4, 5} and set(sizes[:, 1]) == {1, 2, 3}
+    assert set(sizes[:, 0]) == {1, 2, 3, 4, 5}
+    assert set(sizes[:, 1]) == {1, 2, 3}
     np.testing.assert_allclose(drawn[:, 0].mean(0), 3 / 8, atol=0.1)  # 4 standard errors

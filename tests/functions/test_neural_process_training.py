@@ -58,7 +58,10 @@ def test_what_a_set_loses_without_its_size():
 def test_convolutions_and_a_table():
     """A ConvCNP beats a CNP of the same steps; and a table of one function is learned."""
     gaps = []
-    for record in (cx.CNP(hidden=32, encoder_layers=3), cx.ConvCNP(hidden=16, blocks=3, floor=0.05)):
+    for record in (
+        cx.CNP(hidden=32, encoder_layers=3),
+        cx.ConvCNP(hidden=16, blocks=3, floor=0.05),
+    ):
         posterior, data = trained(record, "gp-rbf", TRAINING.replace(epochs=10))
         gaps.append(measure(posterior, data.test, sizes=(3, 20)).scores)
     assert gaps[1]["oracle_gap"] < gaps[0]["oracle_gap"]

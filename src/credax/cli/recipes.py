@@ -61,7 +61,9 @@ def recipe_of(flags: list[str]) -> Task:
     named = any(fnmatch(data, pattern) for pattern in RECIPES if pattern != "*")
     folder = os.path.isdir(os.path.join(root, data)) and (data.endswith("/") or not named)
     found = recipe(data, peek(flags, "--network", Task.network))
-    tables = folder and any(n.endswith((".csv", ".tsv")) for n in os.listdir(os.path.join(root, data)))
+    tables = folder and any(
+        n.endswith((".csv", ".tsv")) for n in os.listdir(os.path.join(root, data))
+    )
     if tables:  # one task in each
         return dataclasses.replace(_TASKS, data=data)
     found = _FOLDER if folder else _TABLE if target else found

@@ -44,9 +44,7 @@ def predict_tasks(
         found.append(posterior.condition(x[there], y[there]).predict(x[~there]))
         names += [Path(name).name] * int((~there).sum())
         asked.append(x[~there])
-    columns, members = prediction_columns(
-        concatenate(found), about.class_names, about.target_names
-    )
+    columns, members = prediction_columns(concatenate(found), about.class_names, about.target_names)
     points = np.concatenate(asked)
     labels = form.columns or tuple(f"x{i}" for i in range(points.shape[1]))
     own = {"task": np.array(names)} if len(inputs) > 1 else {}

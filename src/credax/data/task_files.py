@@ -100,10 +100,8 @@ def tasks_from_arrays(
             raise InputError(f"{path}: {name} has type {array.dtype}; give numbers")
     if task is not None:
         y = y.astype(np.int32) if task == "classification" else y.astype(np.float32)
-    if "mask" in arrays:
-        tasks = Tasks(x, y, arrays["mask"])
-    else:
-        tasks = _ragged(x, y, arrays, path)
+    padded = "mask" in arrays
+    tasks = Tasks(x, y, arrays["mask"]) if padded else _ragged(x, y, arrays, path)
     form = TaskForm(f"{len(tasks)} tasks of {path.name}")
     return task_dataset(path.name, tasks, form=form, test_fraction=test_fraction, seed=split or 0)
 

@@ -65,7 +65,9 @@ def process_tasks(
         x = rng.uniform(-span, span, (count, points, 1)).astype(np.float32)
         y = draw_functions(covariance, rng, x, noise**2)
         parts.append(Tasks(x, y, np.ones(y.shape, bool)))
-    text = f"{words}, noise of deviation {noise:g}, {points} points uniform in [{-span:g}, {span:g}]"
+    text = (
+        f"{words}, noise of deviation {noise:g}, {points} points uniform in [{-span:g}, {span:g}]"
+    )
     form = TaskForm(text, ("x",), kernel, noise**2)
     return task_dataset(name, *parts, form=form, standardise=False, target_names=("y",))
 

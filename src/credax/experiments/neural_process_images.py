@@ -95,7 +95,7 @@ def _rmse(found: Any) -> float:
 
 
 def contexts(picture: tuple[int, int], shown: tuple[int, ...]) -> dict[str, np.ndarray]:
-    """Which pixels are known, by name: random ones, each set within the next, and the upper half."""
+    """Which pixels are known, by name: random ones, one set within the next, the upper half."""
     count = picture[0] * picture[1]
     order = np.random.default_rng(1).permutation(count)
     rank = np.argsort(order)
@@ -108,7 +108,8 @@ def completions(
 ) -> list[dict[str, Any]]:
     """Some test pictures: what is known, the mean and the deviation of what is predicted."""
     form = test.tasks
-    assert form is not None and form.picture is not None
+    assert form is not None
+    assert form.picture is not None
     found = []
     for row in range(min(count, len(test))):
         x, y = np.asarray(test.x)[row], np.asarray(test.y)[row]

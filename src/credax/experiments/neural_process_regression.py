@@ -27,9 +27,9 @@ TITLES = {"cnp": "CNP", "np": "NP", "anp": "ANP", "convcnp": "ConvCNP"}
 
 PUBLISHED = Published(
     "test log-likelihood summed over 128 targets, the context among them",
-    "Dubois, Gordon, Foong: Neural Process Family, 2020 (its notebooks); 50 000 functions per epoch, "
-    "100 epochs; kernels RBF(0.2), periodic and noisy Matern(1.5, 0.2, noise 0.1); NP there is LNP, "
-    "ANP is AttnLNP; whether the first two carry noise decides how large the numbers can be",
+    "Dubois, Gordon, Foong: Neural Process Family, 2020 (its notebooks); 50 000 functions per "
+    "epoch, 100 epochs; kernels RBF(0.2), periodic and noisy Matern(1.5, 0.2, noise 0.1); NP there "
+    "is LNP, ANP is AttnLNP; whether the first two carry noise decides how large the numbers can be",
     (Measure("sum_all_targets", "log-likelihood", decimals=1),),
     """CNP on RBF | -16.1
     NP on RBF | -37.2
@@ -168,7 +168,9 @@ def gaps_figure(found: list[tuple[str, dict[str, Any]]]) -> Figure:
         Axis.around(np.concatenate([n for n, _ in contexts]), "points in the context"),
         Axis.around(np.concatenate(gaps), "gap, nat per target", zero=True),
     )
-    lines: list[Layer] = [Line(n, g, i) for i, ((n, _), g) in enumerate(zip(contexts, gaps, strict=True))]
+    lines: list[Layer] = [
+        Line(n, g, i) for i, ((n, _), g) in enumerate(zip(contexts, gaps, strict=True))
+    ]
     steps = [np.array(v["steps"]["step"]) for _, v in found]
     curves = [np.array(v["steps"]["gap"]) for _, v in found]
     second = Frame(
@@ -268,7 +270,7 @@ EXPERIMENT = Experiment(
             1,
             Settings(65_536, 512, 40, 3, 20, 16, 1e-3, 6),
             ABOUT,
-            "16 functions per step; the published figures are for other kernels and longer training",
+            "16 functions per step; published figures are for other kernels and longer training",
         ),
         "paper": StudyScale(
             _paper_arms(),

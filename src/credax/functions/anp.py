@@ -70,17 +70,16 @@ class ANP(NeuralProcessRecord):
     def process(self, points) -> SetNetwork:
         """Two encoders, attention and the decoder."""
         return SetNetwork(
-            self.hidden,
-            self.encoder_layers,
-            self.decoder_layers,
-            self.aggregate,
-            self.empty,
-            self.latent,
-            True,
-            self.latent_floor,
-            self.attention,
-            self.heads,
-            self.self_attention,
+            hidden=self.hidden,
+            encoder_layers=self.encoder_layers,
+            decoder_layers=self.decoder_layers,
+            aggregate=self.aggregate,
+            empty=self.empty,
+            latent_size=self.latent,
+            latent_floor=self.latent_floor,
+            attention=self.attention,
+            heads=self.heads,
+            self_attention=self.self_attention,
         )
 
     @property

@@ -45,5 +45,9 @@ class CNP(NeuralProcessRecord):
     def process(self, points) -> SetNetwork:
         """Encoder, aggregation, decoder."""
         return SetNetwork(
-            self.hidden, self.encoder_layers, self.decoder_layers, self.aggregate, self.empty
+            hidden=self.hidden,
+            encoder_layers=self.encoder_layers,
+            decoder_layers=self.decoder_layers,
+            aggregate=self.aggregate,
+            empty=self.empty,
         )

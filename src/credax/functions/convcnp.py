@@ -81,7 +81,7 @@ class ConvCNP(NeuralProcessRecord):
 
     def _network(self, axes: tuple[Axis, ...]) -> GridNetwork:
         size = self.kernel_size or (9 if len(axes) == 1 else 5)
-        return GridNetwork(axes, self.hidden, self.blocks, size)
+        return GridNetwork(axes=axes, hidden=self.hidden, blocks=self.blocks, kernel_size=size)
 
 
 def _axis(points: np.ndarray, steps: int, margin: float) -> Axis:

@@ -62,14 +62,14 @@ class NP(NeuralProcessRecord):
     def process(self, points) -> SetNetwork:
         """Two encoders and the decoder."""
         return SetNetwork(
-            self.hidden,
-            self.encoder_layers,
-            self.decoder_layers,
-            self.aggregate,
-            self.empty,
-            self.latent,
-            self.deterministic,
-            self.latent_floor,
+            hidden=self.hidden,
+            encoder_layers=self.encoder_layers,
+            decoder_layers=self.decoder_layers,
+            aggregate=self.aggregate,
+            empty=self.empty,
+            latent_size=self.latent,
+            deterministic=self.deterministic,
+            latent_floor=self.latent_floor,
         )
 
     @property

@@ -114,11 +114,11 @@ class ProcessPosterior(FunctionPosterior):
         context: Bool[np.ndarray, "tasks points"],
     ) -> Float[Array, "members tasks points outputs"]:
         """What the likelihood takes at all points of tasks in standard units, given contexts."""
-        y = jnp.asarray(np.nan_to_num(y) if y.dtype.kind == "f" else y)
-        x = jnp.asarray(x, jnp.float32)
-        values = encoded_values(self.problem, y, self.form.values)
-        points = Points(x, values.astype(x.dtype), jnp.asarray(context))
-        return self._at(points, x, self.noise)
+        known = jnp.asarray(np.nan_to_num(y) if y.dtype.kind == "f" else y)
+        places = jnp.asarray(x, jnp.float32)
+        values = encoded_values(self.problem, known, self.form.values)
+        points = Points(places, values.astype(places.dtype), jnp.asarray(context))
+        return self._at(points, places, self.noise)
 
     def save(self, path: str | Path) -> None:
         """Keep the networks, the context and what they are."""

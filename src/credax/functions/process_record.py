@@ -26,7 +26,8 @@ from credax.training import Training
 RATE = 1e-3
 """Of Adam, where the settings have the default rate of plain descent."""
 FORM = record(
-    {"of_tasks": FLAG} | {n: WHOLE for n in ("columns", "values", "outputs")}
+    {"of_tasks": FLAG}
+    | dict.fromkeys(("columns", "values", "outputs"), WHOLE)
     | {"smallest": WHOLE, "largest": WHOLE}
 )
 
@@ -221,7 +222,7 @@ def present_points(y: np.ndarray) -> np.ndarray:
     if y.dtype.kind != "f":
         return y >= 0
     there = ~np.isnan(y)
-    return there if y.ndim == 2 else there.all(axis=-1)
+    return np.asarray(there if y.ndim == 2 else there.all(axis=-1))
 
 
 def network_outputs(problem: Problem, shape: tuple[int, ...], x: np.ndarray) -> int:

@@ -9,6 +9,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float
 
 from credax.data.dataset import Split
+from credax.data.task_form import TaskForm
 from credax.data.tasks import Tasks, tasks_of
 from credax.errors import InputError
 from credax.functions.process_posterior import ProcessPosterior
@@ -39,7 +40,9 @@ def choose_context(
     """A random context of each task, its size uniform between two numbers; one point is left."""
     low, high = sizes
     if not 0 <= low <= high:
-        raise InputError(f"sizes of contexts are {low} to {high}; give two numbers from 0, in order")
+        raise InputError(
+            f"sizes of contexts are {low} to {high}; give two numbers from 0, in order"
+        )
     if low >= tasks.sizes.min():
         raise InputError(
             f"contexts have at least {low} points and the smallest task has {tasks.sizes.min()}; "
@@ -90,7 +93,7 @@ def measure(
     y, count = tasks.y[targets], targets.sum(axis=1)
     scores = _scores(posterior, joints, alone, count)
     if rows.tasks.kernel is not None and not include_context:
-        scores |= _gap(posterior, rows, tasks, context, targets, joints, alone)
+        scores |= _gap(posterior, rows.tasks, tasks, context, targets, joints, alone)
     return Measured(prediction, y, joints, alone, count, scores)
 
 
@@ -142,8 +145,8 @@ def _scores(posterior, joint, marginal, count) -> dict[str, float]:
     return found
 
 
-def _gap(posterior, rows: Split, tasks: Tasks, context, targets, joint, marginal):
-    best = oracle_scores(rows.tasks, tasks.x, tasks.y, context, targets)
+def _gap(posterior, form: TaskForm, tasks: Tasks, context, targets, joint, marginal):
+    best = oracle_scores(form, tasks.x, tasks.y, context, targets)
     count = targets.sum(axis=1)
     latent = bool(posterior.network.latent_size)
     kind = "joint" if latent else "marginal"

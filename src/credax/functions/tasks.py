@@ -50,9 +50,7 @@ def gp_tasks(
     data = to_data(record)
     words = f"Gaussian process, kernel {_words(data)}"
     sizes = {"seed": seed, "train": train, "test": test, "points": points}
-    return process_tasks(
-        "gp-tasks", covariance, data, words, **sizes, noise=noise, span=span
-    )
+    return process_tasks("gp-tasks", covariance, data, words, **sizes, noise=noise, span=span)
 
 
 def _words(data: dict[str, Any]) -> str:

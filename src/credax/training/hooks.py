@@ -132,7 +132,8 @@ def check_rows(method: Any, problem: Problem, train: Split) -> None:
     if train.tasks is None:
         problem.check(train.x, train.y)
         return
-    if not (isinstance(method, TakesTasks) and method.takes_tasks):
+    takes = isinstance(method, TakesTasks) and method.takes_tasks
+    if not takes:
         raise InputError(
             f"the data are {len(train)} tasks, sets of points of different functions, and "
             f"{method.name} takes a table; use cnp, np, anp or convcnp, or give the points of one "

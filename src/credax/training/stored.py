@@ -69,5 +69,9 @@ def _check_arrays(arrays: dict[str, np.ndarray], path: Path) -> None:
     if mask is not None:
         rows &= x is not None and x.ndim == 3 and mask.shape == x.shape[:2]
         rows &= mask.dtype == bool and y is not None and y.shape[:2] == mask.shape
-    if not rows or set(arrays) - {"x", "y", "train", "mask"} or (train is not None and train.ndim < 1):
+    if (
+        not rows
+        or set(arrays) - {"x", "y", "train", "mask"}
+        or (train is not None and train.ndim < 1)
+    ):
         raise DamagedFile(f"{path} does not hold the rows of a run; restore it from a copy")
