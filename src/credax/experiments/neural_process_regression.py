@@ -29,7 +29,7 @@ PUBLISHED = Published(
     "test log-likelihood summed over 128 targets, the context among them",
     "Dubois, Gordon, Foong: Neural Process Family, 2020 (its notebooks); 50 000 functions per "
     "epoch, 100 epochs; kernels RBF(0.2), periodic and noisy Matern(1.5, 0.2, noise 0.1); NP there "
-    "is LNP, ANP is AttnLNP; whether the first two carry noise decides how large the numbers can be",
+    "is LNP, ANP is AttnLNP; whether the first two carry noise decides how large numbers can be",
     (Measure("sum_all_targets", "log-likelihood", decimals=1),),
     """CNP on RBF | -16.1
     NP on RBF | -37.2
