@@ -2,6 +2,7 @@
 
 import dataclasses
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -93,6 +94,17 @@ class ProcessPosterior(FunctionPosterior):
             y = np.asarray(self.problem.targets(y))
         rows = standard_rows(self.problem, x).astype(np.float32)
         return dataclasses.replace(self, context_x=rows, context_y=y)
+
+    def predict_fn(self) -> Callable[[Array], Prediction]:
+        """A pure function of raw inputs, given the context: it can be compiled and exported."""
+        context = self._context()
+
+        def predict(x: Array) -> Prediction:
+            rows = self.problem.prepare_inputs(x).reshape(1, len(x), -1)
+            outputs = self._at(context, rows.astype(jnp.float32), self.noise)
+            return self.problem.predict(outputs[:, 0])
+
+        return predict
 
     def predict_points(self, points) -> Prediction:
         """The mixture of members; without a latent variable one Gaussian, or one softmax."""
