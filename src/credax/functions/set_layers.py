@@ -9,6 +9,8 @@ from jaxtyping import Array, Bool, Float, Key
 
 Aggregate = Literal["mean", "mean_and_count", "sum"]
 AGGREGATES = ("mean", "mean_and_count", "sum")
+UNIT = 10.0
+"""A sum counts in tens of points, so that layers see numbers of order one."""
 COUNTS = 2
 """Numbers that say how large a set is."""
 
@@ -65,7 +67,7 @@ def aggregate(
     """
     n = jnp.sum(mask, axis=-1, keepdims=True, dtype=values.dtype)
     total = jnp.sum(jnp.where(mask[..., None], values, 0), axis=-2)
-    found = total if how == "sum" else total / jnp.maximum(n, 1)
+    found = total / UNIT if how == "sum" else total / jnp.maximum(n, 1)
     found = jnp.where(n > 0, found, empty)
     if how != "mean_and_count":
         return found
