@@ -33,10 +33,13 @@ from credax.functions.kernels import named_kernel
 from turns import show, take_turns
 
 try:
-    import gpytorch
     import torch
 except ImportError:
-    gpytorch = torch = None
+    torch = None
+try:
+    import gpytorch
+except ImportError:
+    gpytorch = None
 
 OURS = "credax"
 COLUMNS = 8
@@ -220,7 +223,67 @@ def _gpytorch_steps(x: Any, y: Any, inducing: int, order: np.ndarray) -> None:
         descent.step()
 
 
-PARTS = {"exact": exact, "optimise": optimise, "svgp": svgp}
+def cnp(count: int, rounds: int, curves: int = 16, points: int = 40, steps: int = 100) -> None:
+    """Training steps of a conditional neural process; the tasks are few, the steps the same."""
+    data = cx.data.load("tasks/gp-rbf", train=min(count, 2000), test=1, points=points)
+    problem = cx.Problem(cx.networks.MLP((1,), outputs=2), cx.HeteroscedasticGaussian())
+    training = cx.Training(
+        epochs=1, batch_size=curves, optimiser="adam", learning_rate=1e-3, schedule="constant"
+    )
+    record = cx.CNP(aggregate="mean", largest_context=20, smallest_context=3)
+    dynamics = record.dynamics(problem, data.train, training)
+    first = dynamics.init(jax.random.key(0), problem.init(jax.random.key(0), data.train.x[:1]))
+    order = np.random.default_rng(0).integers(0, len(data.train), (steps, curves))
+    whole = problem.prepare(data.train.x, data.train.y)
+
+    @jax.jit
+    def many(dynamics, state, whole, order):
+        def one(carry, rows):
+            state, key = carry
+            key, own = jax.random.split(key)
+            part = jax.tree.map(lambda a: a[rows], whole)
+            return (dynamics.step(own, state, part)[0], key), None
+
+        return jax.lax.scan(one, (state, jax.random.key(0)), order)[0][0]
+
+    runners: dict[str, Callable[[], Any]] = {
+        OURS: lambda: jax.block_until_ready(many(dynamics, first, whole, order))
+    }
+    if torch is not None:
+        x, y = (torch.as_tensor(np.asarray(a)) for a in (data.train.x, data.train.y))
+        runners["PyTorch"] = lambda: _torch_steps(x, y, order)
+    else:
+        print("PyTorch is not installed, so its row is missing")
+    title = f"{steps} steps of a conditional neural process, {curves} curves of {points} points"
+    show(title, take_turns(runners, rounds), OURS)
+
+
+def _torch_steps(x: Any, y: Any, order: np.ndarray) -> None:
+    """The same network: mean of a four-layer encoder over random contexts, decoder 2 + 1."""
+    nn = torch.nn
+
+    def dense(*sizes: int) -> Any:
+        layers = [layer for a, b in zip(sizes, sizes[1:], strict=False)
+                  for layer in (nn.Linear(a, b), nn.ReLU())]  # fmt: skip
+        return nn.Sequential(*layers[:-1])
+
+    encoder, decoder = dense(2, 128, 128, 128, 128), dense(129, 128, 128, 2)
+    descent = torch.optim.Adam([*encoder.parameters(), *decoder.parameters()], lr=1e-3)
+    for rows in torch.as_tensor(order):
+        own_x, own_y = x[rows], y[rows]
+        size = torch.randint(3, 21, (len(rows), 1))
+        context = (torch.rand(own_y.shape).argsort(1).argsort(1) < size).float()[..., None]
+        encoded = encoder(torch.cat([own_x, own_y[..., None]], -1))
+        r = (encoded * context).sum(1, keepdim=True) / context.sum(1, keepdim=True)
+        mean, raw = decoder(torch.cat([r.expand(-1, own_x.shape[1], -1), own_x], -1)).chunk(2, -1)
+        std = 0.1 + 0.9 * nn.functional.softplus(raw)
+        loss = -torch.distributions.Normal(mean, std).log_prob(own_y[..., None]).mean()
+        descent.zero_grad()
+        loss.backward()
+        descent.step()
+
+
+PARTS = {"exact": exact, "optimise": optimise, "svgp": svgp, "cnp": cnp}
 
 
 def main() -> None:

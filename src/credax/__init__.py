@@ -34,7 +34,11 @@ if TYPE_CHECKING:
     from credax.errors import InputError as InputError
     from credax.exporting import export as export
     from credax.fitting import fit as fit
+    from credax.functions.anp import ANP as ANP
+    from credax.functions.cnp import CNP as CNP
+    from credax.functions.convcnp import ConvCNP as ConvCNP
     from credax.functions.exact import GP as GP
+    from credax.functions.neural_process import NP as NP
     from credax.functions.svgp import SVGP as SVGP
     from credax.functions.vip import VIP as VIP
     from credax.gaussian_posterior import GaussianPosterior as GaussianPosterior

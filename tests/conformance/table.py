@@ -3,7 +3,11 @@
 from dataclasses import dataclass
 from typing import Any
 
+from credax.functions.anp import ANP
+from credax.functions.cnp import CNP
+from credax.functions.convcnp import ConvCNP
 from credax.functions.exact import GP
+from credax.functions.neural_process import NP
 from credax.functions.svgp import SVGP
 from credax.functions.vip import VIP
 from credax.infinite.method import NNGP, NTK
@@ -141,6 +145,31 @@ ROWS = {
         VIP(draws=20, members=6, least_steps=1),
         replicas=1,
         training={"optimiser": "adam", "learning_rate": 0.1, "epochs": 20},
+        slow=True,
+    ),
+    "cnp": Row(
+        CNP(hidden=16, encoder_layers=2, least_steps=1),
+        replicas=1,
+        training={"optimiser": "adam", "learning_rate": 0.02, "epochs": 30},
+        slow=True,
+    ),
+    "np": Row(
+        NP(hidden=16, latent=4, encoder_layers=2, members=4, least_steps=1),
+        NP(hidden=16, latent=4, encoder_layers=2, members=6, least_steps=1),
+        replicas=1,
+        training={"optimiser": "adam", "learning_rate": 0.02, "epochs": 30},
+        slow=True,
+    ),
+    "anp": Row(
+        ANP(hidden=16, latent=4, heads=2, encoder_layers=2, members=4, least_steps=1),
+        replicas=1,
+        training={"optimiser": "adam", "learning_rate": 0.02, "epochs": 30},
+        slow=True,
+    ),
+    "convcnp": Row(
+        ConvCNP(hidden=16, blocks=1, resolution=8, kernel_size=3, least_steps=1),
+        replicas=1,
+        training={"optimiser": "adam", "learning_rate": 0.02, "epochs": 30},
         slow=True,
     ),
     "nngp": Row(NNGP(members=4), NNGP(members=6), slow=True),

@@ -112,6 +112,7 @@ def test_prediction_does_not_depend_on_the_batch_size(fitted, split):
 # One method for each class of posterior: the function belongs to the class.
 OF_POSTERIORS = (
     "batch-ensemble",
+    "cnp",
     "deep-ensemble",
     "gp",
     "laplace",
@@ -253,6 +254,6 @@ def test_draws_are_members(fitted):
 
 def test_one_method_of_each_class_of_posterior_is_traced(fitted):
     kinds = {"Population", "LaplacePosterior", "DropoutPosterior", "InfinitePosterior"}
-    kinds |= {"ExactPosterior", "SparsePosterior", "ImplicitPosterior"}
+    kinds |= {"ExactPosterior", "SparsePosterior", "ImplicitPosterior", "ProcessPosterior"}
     kinds |= {"GaussianPosterior", "ModulatedPosterior"}
     assert type(fitted).__name__ in kinds, "add it to OF_POSTERIORS"

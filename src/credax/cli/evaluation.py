@@ -71,6 +71,13 @@ class Evaluator:
     download: bool = True
 
     def __post_init__(self):
+        options = {n: getattr(self.evaluation, n) for n in ("shift", "ood", "calibrate")}
+        given = [name for name, value in options.items() if value]
+        if self.dataset.test.tasks is not None and given:
+            raise InputError(
+                f"{given[0]} is given and {self.dataset.name} holds tasks; it is for a table or "
+                "pictures: leave it out"
+            )
         if self.evaluation.shift:
             self._check_shift()
         for name in self.evaluation.calibrate:

@@ -27,6 +27,7 @@ from credax.cli.recipes import for_rows
 from credax.data import Dataset, load
 from credax.data.registry import own_folder
 from credax.data.tabular import TABLES
+from credax.data.task_files import is_task_folder
 from credax.errors import InputError, unknown
 from credax.files import read_json
 from credax.likelihood import BY_NAME, Likelihood
@@ -129,7 +130,7 @@ class Job:
             progress=progress,
         )
         held = self.dataset.validation
-        if held is not None and not (folder / TRUST).exists():
+        if held is not None and held.tasks is None and not (folder / TRUST).exists():
             found = evidence(posterior.predict(held.x), held.y)
             if found is not None:
                 save_evidence(folder / TRUST, found)
@@ -180,9 +181,13 @@ def load_task(task: Task, plain: bool = False) -> Dataset:
 def _file_options(task: Task, plain: bool) -> dict[str, Any]:
     """The options of a user's own file; those that it does not have are refused."""
     ending = Path(task.data).suffix.lower()
-    folder = own_folder(task.data, task.data_dir) is not None
+    own = own_folder(task.data, task.data_dir)
+    folder, tasks = own is not None, own is not None and is_task_folder(own)
     allowed: tuple[str, ...] = ("target", "ignore", "kinds", "task") if ending in TABLES else ()
-    allowed = ("task",) if ending == ".npz" else ("size",) if folder else allowed
+    if tasks:
+        allowed = ("target",)
+    else:
+        allowed = ("task",) if ending == ".npz" else ("size",) if folder else allowed
     given: dict[str, Any] = {name: getattr(task, name) for name in LATER}
     given = {name: value for name, value in given.items() if value not in ((), None, "auto")}
     odd = [name for name in given if name not in allowed]
@@ -192,7 +197,7 @@ def _file_options(task: Task, plain: bool) -> dict[str, Any]:
     if "task" in allowed and "task" not in given and task.likelihood in BY_NAME:
         # A likelihood by name says what the targets of a user's file are: counts are no classes.
         given["task"] = BY_NAME[task.likelihood].task
-    if ending in TABLES or folder:
+    if ending in TABLES or (folder and not tasks):
         # What is decided by training rows must not see those that are held out.
         rows: dict[str, Any] = {"train_rows": task.train_rows, "test_rows": task.test_rows}
         given |= {**rows, "validation": task.validation}

@@ -31,7 +31,8 @@ class Predict:
     """Folder of the run."""
     input: Annotated[tuple[str, ...], tyro.conf.Positional]
     """Inputs in raw units: a table with the columns of the training file in any order, a folder of
-    pictures or several of their files, .npy, or .npz (array x)."""
+    pictures or several of their files, .npy, or .npz (array x). Of a run on tasks: a table for each
+    task, whose target is empty in the rows to predict; the others are the context."""
     keep: Names = ()
     """Columns of the table to write beside the predictions, such as id."""
     error: float = 0.1
@@ -61,11 +62,17 @@ def run(arguments: list[str]) -> None:
         trusted,
     )
     from credax.cli.saved import preparation_of, saved_run
+    from credax.cli.task_predictions import predict_tasks
+    from credax.data.task_form import TaskForm
     from credax.files import write_atomic
 
     saved = saved_run(config.run, config.problem)
     about, folder = saved.about, saved.folder.path
-    rows = new_rows(config.input, about, preparation_of(saved), config.keep)
+    prepared = preparation_of(saved)
+    if isinstance(prepared, TaskForm):
+        predict_tasks(saved, prepared, config.input, out, config.calibration)
+        return
+    rows = new_rows(config.input, about, prepared, config.keep)
     for note in rows.notes:
         print(printable(note), file=sys.stderr)
     before = saved.posterior().predict(rows.x)

@@ -29,6 +29,13 @@ _TABLE = Task(
     training=_TABULAR.replace(epochs=60, learning_rate=0.003, keep_best=True),
 )
 
+# Tasks: one step takes 16 of them, as the references do.
+_TASKS = Task(
+    network="mlp",
+    network_options=("hidden=(1,)",),
+    training=Training(epochs=10, batch_size=16, optimiser="adam", learning_rate=1e-3),
+)
+
 RECIPES = {
     "digits": Task(network="mlp", training=Training(epochs=60, batch_size=128)),
     "*mnist": Task(network="cnn", training=_PICTURES),
@@ -41,6 +48,7 @@ RECIPES = {
         network_options=("hidden=(50,50)",),
         training=_TABULAR.replace(epochs=300, batch_size=16),
     ),
+    "tasks/*": _TASKS,
     "*": Task(network="auto", training=_TABULAR),
 }
 
@@ -53,6 +61,11 @@ def recipe_of(flags: list[str]) -> Task:
     named = any(fnmatch(data, pattern) for pattern in RECIPES if pattern != "*")
     folder = os.path.isdir(os.path.join(root, data)) and (data.endswith("/") or not named)
     found = recipe(data, peek(flags, "--network", Task.network))
+    tables = folder and any(
+        n.endswith((".csv", ".tsv")) for n in os.listdir(os.path.join(root, data))
+    )
+    if tables:  # one task in each
+        return dataclasses.replace(_TASKS, data=data)
     found = _FOLDER if folder else _TABLE if target else found
     held = HELD if folder or target else found.validation
     return dataclasses.replace(found, data=data, validation=held)
@@ -60,7 +73,8 @@ def recipe_of(flags: list[str]) -> Task:
 
 def for_rows(training: Training, rows: int) -> Training:
     """The settings with the default batch of a user's own data no larger than that data."""
-    if training.batch_size != _TABULAR.batch_size or training.batch_size <= rows:
+    defaults = (_TABULAR.batch_size, _TASKS.training.batch_size)
+    if training.batch_size not in defaults or training.batch_size <= rows:
         return training
     return training.replace(batch_size=rows)
 
@@ -80,11 +94,17 @@ def recipe(data: str, network: str = "auto") -> Task:
 def for_method(training: Training, record: type, flags: list[str]) -> Training:
     """The training without ``keep_best``, where the recipe set it and the method has no best epoch.
 
-    Methods that collect along a trajectory, or sample, keep more than one network.
+    Methods that collect along a trajectory, or sample, keep more than one network. Neural processes
+    take a lower rate than a table's recipe.
     """
+    from credax.functions.process_record import RATE, NeuralProcessRecord
     from credax.methods.ensemble import Ensemble
     from credax.methods.ensembles.single import Single
 
+    if issubclass(record, NeuralProcessRecord):
+        rated = any(flag.split("=")[0] == "--learning-rate" for flag in flags)
+        slow = rated or training.optimiser != "adam" or training.learning_rate <= RATE
+        training = training if slow else training.replace(learning_rate=RATE)
     chosen = any(flag.split("=")[0] in ("--keep-best", "--no-keep-best") for flag in flags)
     if chosen or not training.keep_best or issubclass(record, (Ensemble, Single)):
         return training

@@ -16,6 +16,8 @@ from credax.data import Dataset, Split
 from credax.errors import InputError
 from credax.experiments.saliency import input_gradients
 from credax.files import read_json, write_json
+from credax.functions.process_posterior import ProcessPosterior
+from credax.functions.task_scores import measure
 from credax.metrics import evaluate
 from credax.posterior import Population, Posterior
 from credax.prediction import Prediction
@@ -48,22 +50,22 @@ def result_of(
     posterior = posterior or run.posterior()
     evaluator = evaluator or Evaluator(EvaluationOptions(), rows.dataset)
     test = rows.dataset.test
-    prediction: Prediction = jax.tree.map(np.asarray, posterior.predict(test.x))
+    prediction, y, more = _predicted(posterior, test)
     history, ending = run.folder.history(), run.folder.ending or {}
     evaluation = evaluator.evaluate(
         posterior, prediction, run.folder.path, progress, run.config["method"].get("modes")
     )
     found = _remembered(run) if remembered and not rows.whole else None
-    values = _metrics(run, rows, prediction) if found is None else found
+    values = _metrics(run, rows, prediction, y, more) if found is None else found
     note = rows.note if found is None else f"{rows.note} {_ALL_ROWS}"
     return Result(
         method=run.method.title,
         seed=run.seed,
         metrics={**values, **evaluation.values},
         prediction=prediction,
-        y=np.asarray(test.y),
+        y=y,
         history=[line for line in history if "event" not in line],
-        cost=_cost(run, prediction, ending),
+        cost=_cost(run, posterior, prediction, ending),
         config=run.config,
         notes=(
             *([note] if note else []),
@@ -78,10 +80,24 @@ def result_of(
     )
 
 
-def _metrics(run: SavedRun, rows: Rows, prediction: Prediction) -> dict[str, float]:
+def _predicted(
+    posterior: Posterior, test: Split
+) -> tuple[Prediction, np.ndarray, dict[str, float]]:
+    """Predictions, targets and further scores: of tasks, of the points outside a context."""
+    if test.tasks is None:
+        return jax.tree.map(np.asarray, posterior.predict(test.x)), np.asarray(test.y), {}
+    if not isinstance(posterior, ProcessPosterior):
+        raise InputError("the test rows are tasks and the run was trained on a table; name rows")
+    found = measure(posterior, test)
+    return jax.tree.map(np.asarray, found.prediction), found.y, found.scores
+
+
+def _metrics(
+    run: SavedRun, rows: Rows, prediction: Prediction, y: np.ndarray, more: dict[str, float]
+) -> dict[str, float]:
     """Metrics on these rows; those on all test rows are kept, for a report without the data."""
     path, digest = run.folder.path / FILE, _test_digest(run)
-    values = evaluate(prediction, rows.dataset.test.y)
+    values = {**evaluate(prediction, y), **more}
     if rows.whole and digest is not None and not path.exists():
         write_json(path, {"digest": digest, "metrics": values})
     return values
@@ -100,12 +116,18 @@ def _test_digest(run: SavedRun) -> str | None:
     return run.about.rows.get("test", {}).get("digest")
 
 
-def _cost(run: SavedRun, prediction: Prediction, ending: dict[str, Any]) -> dict[str, Any]:
+def _cost(
+    run: SavedRun, posterior: Posterior, prediction: Prediction, ending: dict[str, Any]
+) -> dict[str, Any]:
     about = run.about
+    if isinstance(posterior, ProcessPosterior):
+        numbers = posterior.num_params
+    else:
+        numbers = parameters(run.problem, about.input_shape, about.input_dtype)
     return {
         "network": network_name(run.config),
         "members": prediction.num_members,
-        "parameters": parameters(run.problem, about.input_shape, about.input_dtype),
+        "parameters": numbers,
         "epochs": run.config["training"]["epochs"],
         "training_seconds": ending.get("seconds"),
         "compile_seconds": ending.get("compile_seconds"),
@@ -141,7 +163,7 @@ def comparison_of(runs: list[SavedRun], dataset: Dataset, results: list[Result])
         task=dataset.task,
         results=results,
         class_names=dataset.class_names,
-        inputs=dataset.test.x,
+        inputs=dataset.test.x if dataset.test.tasks is None else None,
         facts=_facts(runs),
     )
 

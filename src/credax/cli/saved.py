@@ -21,6 +21,7 @@ from credax.data.preparation import read_preparation
 from credax.data.rows import row_digests
 from credax.data.table import read_labelled
 from credax.data.tabular import TABLES, labelled_rows, read_frame
+from credax.data.task_form import TaskForm
 from credax.errors import InputError
 from credax.problem import Problem
 from credax.runs import SavedRun, open_run
@@ -155,7 +156,9 @@ def _other_rows(run: SavedRun, data: str, allow_overlap: bool) -> Rows:
         same = _same(run, dataclasses.replace(task, data=data, data_dir=_root(task, data)))
         if same is not None:
             return Rows(same, True)
-    if isinstance(prepared, Columns) and tabular:
+    if isinstance(prepared, TaskForm):
+        split = _other_tasks(load(data, root=_root(task, data), download=task.download), run, data)
+    elif isinstance(prepared, Columns) and tabular:
         split = labelled_rows(
             read_frame(data, (*prepared.names, *prepared.targets)), prepared, about.class_names
         )
@@ -167,11 +170,12 @@ def _other_rows(run: SavedRun, data: str, allow_overlap: bool) -> Rows:
         split = _labelled(load(data, root=_root(task, data), download=task.download), about, data)
     if not allow_overlap:
         _refuse_trained(run, split, data)
-    split = Split(split.x, split.y, run.problem.inputs, run.problem.targets)
+    units = run.problem.inputs, run.problem.targets
+    split = Split(split.x, split.y, *units, split.tasks)
     return Rows(dataclasses.replace(_dataset(run, split), name=Path(data).name), False)
 
 
-def preparation_of(run: SavedRun) -> Columns | Pictures | None:
+def preparation_of(run: SavedRun) -> Columns | Pictures | TaskForm | None:
     """How a run's raw rows became inputs; None where they are the inputs."""
     return read_preparation(run.about, run.folder.path / "config.json")
 
@@ -215,6 +219,20 @@ def _labelled(other: Dataset, about: About, data: str) -> Split:
     return Split(x, y)
 
 
+def _other_tasks(other: Dataset, run: SavedRun, data: str) -> Split:
+    """Tasks of another data set; all, if it came in one piece."""
+    about = run.about
+    columns = about.input_shape[1]
+    if other.test.tasks is None or other.task != about.task or other.input_shape[1] != columns:
+        raise InputError(
+            f"data is {data}, for {other.task} of inputs of shape {other.input_shape}; the run "
+            f"needs tasks for {about.task} whose points have {columns} inputs"
+        )
+    parts = [other.train, other.test] if other.path else [other.test]
+    x, y = (np.concatenate([getattr(part, n) for part in parts]) for n in ("x", "y"))
+    return Split(x, y, tasks=other.test.tasks)
+
+
 def _refuse_trained(run: SavedRun, split: Split, data: str) -> None:
     if run.stored.train is None:
         return
@@ -228,7 +246,10 @@ def _refuse_trained(run: SavedRun, split: Split, data: str) -> None:
 
 
 def _dataset(run: SavedRun, test: Split) -> Dataset:
-    about = run.about
+    about, prepared = run.about, preparation_of(run)
+    if isinstance(prepared, TaskForm):
+        known = test.tasks is not None and test.tasks != TaskForm()
+        test = dataclasses.replace(test, tasks=test.tasks if known else prepared)
     return Dataset(
         about.name or "rows kept in the run",
         test[:0],
@@ -239,7 +260,7 @@ def _dataset(run: SavedRun, test: Split) -> Dataset:
         about.feature_names,
         about.target_names,
         about.path,
-        preparation_of(run),
+        prepared,
     )
 
 

@@ -18,6 +18,10 @@ from credax.data.shifted import load_shifted as load_shifted
 from credax.data.shifted import shifted_names as shifted_names
 from credax.data.source import Source as Source
 from credax.data.tabular import from_frame as from_frame
+from credax.data.task_form import TaskForm as TaskForm
+from credax.data.tasks import Tasks as Tasks
+from credax.data.tasks import task_dataset as task_dataset
+from credax.data.tasks import tasks_of as tasks_of
 from credax.data.toys import classification_2d as classification_2d
 from credax.data.toys import cubic as cubic
 from credax.data.toys import regression_1d as regression_1d

@@ -43,7 +43,7 @@ class About:
         splits = {name: getattr(data, name) for name in SPLITS}
         rows = {name: fingerprint(s) for name, s in splits.items() if s is not None and len(s)}
         classes = {}
-        if data.task == "classification":
+        if data.task == "classification" and data.train.tasks is None:
             count = data.num_classes
             classes = {n: np.bincount(splits[n].y, minlength=count).tolist() for n in rows}
         return cls(

@@ -10,6 +10,7 @@ from credax import reading
 from credax.data.checks import as_float32, as_labels
 from credax.data.dataset import Dataset, Split, Task
 from credax.data.holdout import hold_out, rows_held
+from credax.data.task_files import holds_tasks, tasks_from_arrays
 from credax.errors import InputError
 from credax.standardise import Standardise
 
@@ -30,7 +31,8 @@ def read_npz(
 
     Keys: ``x``, ``y`` (then ``test_fraction`` of the rows are held out, by the fixed seed
     ``split``), or ``x_train``, ``y_train``, ``x_test``, ``y_test`` and, if wanted,
-    ``x_validation``, ``y_validation``; ``class_names`` may name the classes.
+    ``x_validation``, ``y_validation``; ``class_names`` may name the classes. A file with ``mask``,
+    ``sizes`` or ``task`` holds tasks: see `credax.data.task_files.tasks_from_arrays`.
 
     ``x`` is ``[rows, features]``, ``[rows, height, width, channels]`` or any other shape with rows
     first; bytes stay bytes (and ``[rows, height, width]`` of bytes gets a channel axis), all else
@@ -41,6 +43,10 @@ def read_npz(
     """
     path = Path(path)
     stored = reading.read_npz(path)
+    if holds_tasks(stored):
+        return tasks_from_arrays(
+            stored, path, split=split, task=check_task(task), test_fraction=test_fraction
+        )
     parts = _parts(stored, path)
     task = check_task(task) or _guess_task(np.concatenate([y for _, y in parts.values()]))
     names = tuple(str(name) for name in np.ravel(stored.get("class_names", ())))

@@ -74,6 +74,8 @@ def finite(values: np.ndarray, what: str) -> None:
 
 
 def _check_targets(dataset: Dataset, name: str, split: Split, where: str) -> None:
+    if split.tasks is not None:
+        return  # `credax.data.tasks.Tasks` has checked its points
     if dataset.task == "regression":
         if split.y.ndim not in (1, 2):
             raise InputError(

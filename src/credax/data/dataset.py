@@ -8,6 +8,7 @@ from typing import Literal
 import numpy as np
 
 from credax.data.prepared import Preparation
+from credax.data.task_form import TaskForm
 from credax.errors import InputError
 from credax.standardise import Standardise
 
@@ -27,6 +28,8 @@ class Split:
     y: np.ndarray
     inputs: Standardise | None = None
     targets: Standardise | None = None
+    tasks: TaskForm | None = None
+    """Where every row is a task, a set of points: what is known of them (`credax.data.Tasks`)."""
 
     def __post_init__(self):
         if len(self.x) != len(self.y):
@@ -85,7 +88,8 @@ class Dataset:
         else:
             name = f" ({_few(self.target_names)})" if self.target_names else ""
             predicted = f"Targets: {self.num_targets}{name}."
-        text = f"{self.name}: {self.task} with {rows} rows. {inputs}{columns} {predicted}"
+        unit = "rows" if self.train.tasks is None else "tasks"
+        text = f"{self.name}: {self.task} with {rows} {unit}. {inputs}{columns} {predicted}"
         return textwrap.fill(text, 100)
 
     @property
@@ -102,8 +106,9 @@ class Dataset:
 
     @property
     def num_targets(self) -> int:
-        """Number of regression targets per row."""
-        return int(np.prod(self.train.y.shape[1:], dtype=int))
+        """Number of regression targets per row, or per point of a task."""
+        axes = 1 if self.train.tasks is None else 2
+        return int(np.prod(self.train.y.shape[axes:], dtype=int))
 
     def with_validation(self, fraction: float, seed: int = 0) -> "Dataset":
         """Hold out a share of the training rows (stratified by class) as the validation split."""
@@ -113,7 +118,8 @@ class Dataset:
             raise InputError(
                 f"validation is {fraction}; give a share of the training rows in [0, 1)"
             )
-        held = _held_out(self.train.y, fraction, self.task == "classification", seed)
+        stratify = self.task == "classification" and self.train.tasks is None
+        held = _held_out(self.train.y, fraction, stratify, seed)
         if held.all() or not held.any():
             raise InputError(
                 f"validation is {fraction}, which leaves no rows on one side of "

@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from credax.data import cifar, digits, mnist, svhn, tiny_imagenet, toys, uci
+from credax.data import cifar, digits, mnist, svhn, task_sets, tiny_imagenet, toys, uci
 from credax.data.arrays import read_npz
 from credax.data.checks import check
 from credax.data.dataset import Dataset
@@ -16,9 +16,10 @@ from credax.data.folder import read_folder
 from credax.data.places import root_folder
 from credax.data.source import Source
 from credax.data.tabular import TABLES, read_tabular
+from credax.data.task_files import is_task_folder, read_task_folder
 from credax.errors import InputError, unknown
 
-_ROOMS = (digits, mnist, cifar, svhn, tiny_imagenet, uci, toys)
+_ROOMS = (digits, mnist, cifar, svhn, tiny_imagenet, uci, toys, task_sets)
 _SOURCES: dict[str, Source] = {source.name: source for room in _ROOMS for source in room.SOURCES}
 _SHORT = {
     "uci/boston": "uci/boston-housing",
@@ -70,7 +71,7 @@ def load(
     download: bool = True,
     **options: Any,
 ) -> Dataset:
-    """A data set by its name, or from a user's own file or folder of pictures.
+    """A data set by its name, or from a user's own file, folder of pictures or folder of tasks.
 
     Files are looked for under ``root``, else ``$CREDAX_DATA``, else the user's cache folder, and
     where a system package puts them. What is not there is downloaded into that folder if its
@@ -78,7 +79,8 @@ def load(
     of the published splits of a ``uci/`` set, or the seed by which a user's rows are held out;
     other ``options`` are those of the set (``credax.data.describe(name).options``) or, for files,
     of `credax.data.arrays.read_npz`, `credax.data.tabular.read_tabular`
-    (``.csv``, ``.tsv``, ``.parquet``, ``.feather``) and `credax.data.folder.read_folder`.
+    (``.csv``, ``.tsv``, ``.parquet``, ``.feather``), `credax.data.folder.read_folder` and, for a
+    folder of tables, `credax.data.task_files.read_task_folder`.
 
     A set of which only test rows are there (``kmnist_test.npz``) has an empty ``train``.
 
@@ -90,7 +92,8 @@ def load(
     if Path(name).suffix.lower() in _FILES:
         return _from_file(name, root, split, options)
     if (folder := own_folder(name, root)) is not None:
-        return _read(read_folder, folder, split, options)
+        reader = read_task_folder if is_task_folder(folder) else read_folder
+        return _read(reader, folder, split, options)
     source = describe(name)
     if split is not None:
         options["split"] = split

@@ -85,6 +85,14 @@ REGISTRY = {
         "uci_function_space",
         "Gaussian processes, VIP and functional VI on the UCI sets (Ma et al., Sun et al. 2019)",
     ),
+    "neural-process-regression": (
+        "neural_process_regression",
+        "the gap of neural processes to the best predictor, by context and step",
+    ),
+    "neural-process-images": (
+        "neural_process_images",
+        "pictures completed from some of their pixels (Garnelo et al. 2018)",
+    ),
     "equivariance-toy": ("equivariance_toy", "asymmetric members, a symmetric mean, at every step"),
     "equivariance-ising": (
         "equivariance_ising",

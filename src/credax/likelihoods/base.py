@@ -111,6 +111,16 @@ class Likelihood(eqx.Module):
         noise = jnp.broadcast_to(params["noise"], outputs.shape)
         return jnp.concatenate([outputs, noise.astype(outputs.dtype)], axis=-1)
 
+    def with_floor(
+        self, outputs: Float[Array, "*batch outputs"], floor: float
+    ) -> Float[Array, "*batch outputs"]:
+        """Raw outputs of a decoder as those of this likelihood, no deviation below ``floor``.
+
+        Where an output is a raw variance: ``σ = floor + (1 - floor) softplus(raw)``. By default
+        outputs stay as they are.
+        """
+        return outputs
+
     # Curvature, for Laplace.
 
     def curvature_root(

@@ -108,6 +108,14 @@ class MeanAndVariance(Likelihood):
         check_multiple(outputs, 2, type(self).__name__, "mean and raw variance")
         check_targets(y, outputs // 2)
 
+    def with_floor(self, outputs, floor):
+        """``σ = floor + (1 - floor) softplus(raw)``, as a raw variance."""
+        mean, raw = jnp.split(outputs, 2, axis=-1)
+        variance = jnp.square(floor + (1 - floor) * jax.nn.softplus(raw)) - VARIANCE_FLOOR
+        variance = jnp.maximum(variance, VARIANCE_FLOOR)
+        # The inverse of softplus, without overflow.
+        return jnp.concatenate([mean, variance + jnp.log(-jnp.expm1(-variance))], axis=-1)
+
     def compared(self, outputs, *, raw):
         """The means, or all outputs."""
         return outputs if raw else split_variance(outputs)[0]

@@ -196,6 +196,26 @@ REGISTRY = {
         "VIP",
         "combinations of functions drawn from a network's prior (Ma et al. 2019)",
     ),
+    "cnp": (
+        "credax.functions.cnp",
+        "CNP",
+        "a new task from the mean of its encoded points (Garnelo et al. 2018)",
+    ),
+    "np": (
+        "credax.functions.neural_process",
+        "NP",
+        "a latent variable for whole functions (Garnelo et al. 2018)",
+    ),
+    "anp": (
+        "credax.functions.anp",
+        "ANP",
+        "neural process with attention to the context (Kim et al. 2019)",
+    ),
+    "convcnp": (
+        "credax.functions.convcnp",
+        "ConvCNP",
+        "convolutions on a grid of the context (Gordon et al. 2020)",
+    ),
 }
 
 

@@ -7,6 +7,7 @@ import numpy as np
 
 from credax.data.about import About
 from credax.data.dataset import Dataset, Split
+from credax.data.tasks import Tasks
 from credax.errors import InputError
 from credax.problem import Problem
 
@@ -17,6 +18,8 @@ def training_rows(data: Any, name: str = "data") -> Split:
         return data
     if isinstance(data, Dataset):
         return data.train
+    if isinstance(data, Tasks):
+        return data.split()
     if isinstance(data, tuple | list) and len(data) == 2:
         return Split(_array(data[0], f"{name}[0]"), _array(data[1], f"{name}[1]"))
     raise InputError(

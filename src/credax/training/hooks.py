@@ -3,6 +3,7 @@
 from typing import Any, Protocol, runtime_checkable
 
 from credax.data.dataset import Split
+from credax.data.tasks import tasks_of
 from credax.errors import InputError
 from credax.posterior import Posterior
 from credax.problem import Problem
@@ -65,6 +66,16 @@ class TunedOnValidation(Protocol):
 
     def tuned(self, posterior: Any, validation: Split) -> Posterior:
         """The posterior tuned on raw rows that were not trained on."""
+        ...
+
+
+@runtime_checkable
+class TakesTasks(Protocol):
+    """A method that can be trained on tasks: rows that are sets of points."""
+
+    @property
+    def takes_tasks(self) -> bool:
+        """Whether this record does."""
         ...
 
 
@@ -138,6 +149,22 @@ def problem_of(method: Any, problem: Problem) -> Problem:
     """The problem that the method trains: the given one, for most."""
     changes = isinstance(method, ChangesProblem)
     return method.trained_problem(problem) if changes else problem
+
+
+def check_rows(method: Any, problem: Problem, train: Split) -> None:
+    """Raise an error if training rows cannot be used; of tasks, all of their points."""
+    if train.tasks is None:
+        problem.check(train.x, train.y)
+        return
+    takes = isinstance(method, TakesTasks) and method.takes_tasks
+    if not takes:
+        raise InputError(
+            f"the data are {len(train)} tasks, sets of points of different functions, and "
+            f"{method.name} takes a table; use cnp, np, anp or convcnp, or give the points of one "
+            "task"
+        )
+    tasks = tasks_of(train)
+    problem.check(tasks.x[tasks.mask], tasks.y[tasks.mask])
 
 
 def wants_tuning(method: Any) -> bool:

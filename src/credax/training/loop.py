@@ -22,6 +22,7 @@ from credax.training.engine import build_program
 from credax.training.first_stage import Stage
 from credax.training.given import about_rows, check_method, held_out_rows, training_rows
 from credax.training.hooks import (
+    check_rows,
     check_validation,
     first_of,
     problem_of,
@@ -97,7 +98,7 @@ def fit(
     first = first_of(method, training or Training(), len(train))
     training = settings_of(method, training or Training(), len(train))
     problem = problem.with_units(train.inputs, train.targets)
-    problem.check(train.x, train.y)
+    check_rows(method, problem, train)
     check_augmentations(training.augment, tuple(train.x.shape[1:]))
     check_validation(method, training, held_out)
     own = as_key(key)

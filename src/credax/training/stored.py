@@ -7,6 +7,7 @@ import numpy as np
 
 from credax.data.dataset import Split
 from credax.data.rows import row_digests
+from credax.data.tasks import Tasks, tasks_of
 from credax.errors import DamagedFile
 from credax.files import load_arrays, save_tree
 from credax.reading import check_record
@@ -38,6 +39,9 @@ def keep_rows(folder: Path, train: Split, test: Split | None) -> None:
         count = max(1, min(total, SAMPLE_ROWS, SAMPLE_BYTES // each))
         chosen = np.sort(np.random.default_rng(0).permutation(total)[:count])
         arrays |= {"x": np.asarray(test.x[chosen]), "y": np.asarray(test.y[chosen])}
+        if test.tasks is not None:  # a file holds finite numbers only
+            tasks = tasks_of(test[chosen])
+            arrays |= {"y": np.nan_to_num(tasks.y), "mask": tasks.mask}
     save_tree(folder / FILE, arrays, {"kind": "rows", "test_rows": total})
 
 
@@ -49,6 +53,8 @@ def stored_rows(folder: Path) -> StoredRows:
     check_record(metadata, {"kind": TEXT, "test_rows": WHOLE}, folder / FILE)
     _check_arrays(arrays, folder / FILE)
     test = Split(arrays["x"], arrays["y"]) if "x" in arrays else None
+    if test is not None and "mask" in arrays:
+        test = Tasks(test.x, test.y, arrays["mask"]).split()
     whole = test is not None and len(test) == metadata["test_rows"]
     return StoredRows(test, whole, arrays.get("train"))
 
@@ -58,6 +64,14 @@ def _check_arrays(arrays: dict[str, np.ndarray], path: Path) -> None:
     x, y, train = (arrays.get(name) for name in ("x", "y", "train"))
     rows = (x is None) == (y is None)
     if x is not None and y is not None:
-        rows = x.ndim >= 2 and y.ndim in (1, 2) and len(x) == len(y) > 0
-    if not rows or set(arrays) - {"x", "y", "train"} or (train is not None and train.ndim < 1):
+        rows = x.ndim >= 2 and y.ndim in (1, 2, 3) and len(x) == len(y) > 0
+    mask = arrays.get("mask")
+    if mask is not None:
+        rows &= x is not None and x.ndim == 3 and mask.shape == x.shape[:2]
+        rows &= mask.dtype == bool and y is not None and y.shape[:2] == mask.shape
+    if (
+        not rows
+        or set(arrays) - {"x", "y", "train", "mask"}
+        or (train is not None and train.ndim < 1)
+    ):
         raise DamagedFile(f"{path} does not hold the rows of a run; restore it from a copy")
