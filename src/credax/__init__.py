@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from credax.exporting import export as export
     from credax.fitting import fit as fit
     from credax.functions.exact import GP as GP
+    from credax.functions.functional_vi import FunctionalVI as FunctionalVI
     from credax.functions.svgp import SVGP as SVGP
     from credax.functions.vip import VIP as VIP
     from credax.gaussian_posterior import GaussianPosterior as GaussianPosterior

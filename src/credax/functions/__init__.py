@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from credax.functions.classification import LaplaceProcess as LaplaceProcess
     from credax.functions.exact import GP as GP
     from credax.functions.exact import ExactPosterior as ExactPosterior
+    from credax.functions.functional_vi import FunctionalVI as FunctionalVI
     from credax.functions.gp import ConditionedProcess as ConditionedProcess
     from credax.functions.gp import GaussianProcess as GaussianProcess
     from credax.functions.implicit import ImplicitProcess as ImplicitProcess
@@ -17,6 +18,10 @@ if TYPE_CHECKING:
     from credax.functions.implicit import Simulator as Simulator
     from credax.functions.implicit import WeightProcess as WeightProcess
     from credax.functions.implicit import standard_weights as standard_weights
+    from credax.functions.piecewise import PiecewiseConstant as PiecewiseConstant
+    from credax.functions.piecewise import PiecewiseLinear as PiecewiseLinear
+    from credax.functions.ssge import SpectralScore as SpectralScore
+    from credax.functions.ssge import spectral_score as spectral_score
     from credax.functions.svgp import SVGP as SVGP
     from credax.functions.svgp import SparsePosterior as SparsePosterior
     from credax.functions.vip import VIP as VIP

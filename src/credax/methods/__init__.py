@@ -191,6 +191,11 @@ REGISTRY = {
         "VIP",
         "combinations of functions drawn from a network's prior (Ma et al. 2019)",
     ),
+    "functional-vi": (
+        "credax.functions.functional_vi",
+        "FunctionalVI",
+        "a Gaussian over the weights with a prior on functions (Sun et al. 2019)",
+    ),
 }
 
 
