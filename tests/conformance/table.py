@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from credax.functions.exact import GP
+from credax.functions.functional_vi import FunctionalVI
 from credax.functions.svgp import SVGP
 from credax.functions.vip import VIP
 from credax.infinite.method import NNGP, NTK
@@ -134,6 +135,12 @@ ROWS = {
         VIP(draws=20, members=6, least_steps=1),
         replicas=1,
         training={"optimiser": "adam", "learning_rate": 0.1, "epochs": 20},
+        slow=True,
+    ),
+    "functional-vi": Row(
+        FunctionalVI(2, points=4, data_points=4, samples=12, members=3, optimise=False, least_steps=1),
+        FunctionalVI(3, points=4, data_points=4, samples=12, members=3, optimise=False, least_steps=1),
+        training={"optimiser": "adam", "learning_rate": 0.1},
         slow=True,
     ),
     "nngp": Row(NNGP(members=4), NNGP(members=6), slow=True),

@@ -50,7 +50,10 @@ def gaussian_divergence(
     prior_mean: Float[Array, " points"],
     prior_covariance: Float[Array, "points points"],
 ) -> Float[Array, ""]:
-    """``KL(N(m, C) || N(m₀, C₀)) = ½ [tr C₀⁻¹C + dᵀC₀⁻¹d - n + log det C₀ - log det C]``, in nats."""
+    """``KL(N(m, C) || N(m₀, C₀))`` in nats, by Cholesky factors.
+
+    ``½ [tr C₀⁻¹C + (m - m₀)ᵀ C₀⁻¹ (m - m₀) - n + log det C₀ - log det C]``.
+    """
     lower, prior = jnp.linalg.cholesky(covariance), jnp.linalg.cholesky(prior_covariance)
     both = solve_triangular(
         prior, jnp.concatenate([lower, (mean - prior_mean)[:, None]], axis=1), lower=True
@@ -62,7 +65,7 @@ def gaussian_divergence(
 def linearised_moments(
     function: Callable[[PyTree], Float[Array, "..."]], gaussian: LowRankGaussian
 ) -> tuple[Float[Array, " values"], Float[Array, "values params"], Float[Array, "values values"]]:
-    """Value ``f(μ)``, Jacobian ``J`` and covariance ``J S Jᵀ`` of a function linearised at ``μ``."""
+    """``f(μ)``, the Jacobian ``J`` there and ``J S Jᵀ``: a function linearised at the mean."""
     flat, build = ravel_pytree(gaussian.mean)
 
     def at(weights: Array) -> Array:

@@ -37,8 +37,8 @@ else:
 class FunctionalVI(Modes):
     """Independent Gaussians over the weights, fitted with a prior on functions.
 
-    Minimised is ``mean NLL + KL(q(f) || p(f)) / N``, the KL at ``data_points`` rows of the batch and
-    ``points`` new ones from the box of the training inputs, with noise ``gamma`` on all values.
+    Minimised is ``mean NLL + KL(q(f) || p(f)) / N``, the KL at ``data_points`` rows of the batch
+    and ``points`` new ones from the box of the training inputs, with noise ``gamma`` on all values.
     The prior is a Gaussian process, its hyper-parameters fitted by the evidence and then kept, or
     any implicit process. The KL grows with the number of points and with one over ``gamma``: both
     belong to the model. Reference: Sun et al., Functional variational Bayesian neural networks,
@@ -148,8 +148,9 @@ class FunctionalVI(Modes):
         require_posterior(problem.likelihood, self.title)
         if carries_statistics(problem, data):
             raise InputError(
-                "the network carries batch statistics, which depend on all rows of a batch, so that "
-                "a draw of weights is no function; use one without, such as MLP, or norm='layer'"
+                "the network carries batch statistics, which depend on all rows of a batch, so "
+                "that a draw of weights is no function; use one without, such as MLP, or "
+                "norm='layer'"
             )
         fitted = fit_prior(self, problem, data)
         likelihood = problem.likelihood

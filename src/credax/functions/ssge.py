@@ -15,9 +15,9 @@ THRESHOLD = 0.99
 class SpectralScore(NamedTuple):
     """Draws, their kernel's widths, and the eigenvectors of the kernel's matrix.
 
-    All eigenvectors are kept, and ``inverse`` is zero for those beyond the threshold, so that shapes
-    do not depend on the data and the program is compiled once. Their number is found anew for every
-    set of draws.
+    All eigenvectors are kept, and ``inverse`` is zero for those beyond the threshold, so that
+    shapes do not depend on the data and the program is compiled once. Their number is found anew
+    for every set of draws.
     """
 
     draws: Float[Array, "draws dimensions"]
