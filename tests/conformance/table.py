@@ -138,8 +138,12 @@ ROWS = {
         slow=True,
     ),
     "functional-vi": Row(
-        FunctionalVI(2, points=4, data_points=4, samples=12, members=3, optimise=False, least_steps=1),
-        FunctionalVI(3, points=4, data_points=4, samples=12, members=3, optimise=False, least_steps=1),
+        FunctionalVI(
+            2, points=4, data_points=4, samples=12, members=3, optimise=False, least_steps=1
+        ),
+        FunctionalVI(
+            3, points=4, data_points=4, samples=12, members=3, optimise=False, least_steps=1
+        ),
         training={"optimiser": "adam", "learning_rate": 0.1},
         slow=True,
     ),

@@ -85,6 +85,10 @@ REGISTRY = {
         "uci_function_space",
         "Gaussian processes, VIP and functional VI on the UCI sets (Ma et al., Sun et al. 2019)",
     ),
+    "function-space-toys": (
+        "function_space_toys",
+        "bands of priors on functions and on weights, points on a line (Sun et al. 2019)",
+    ),
     "equivariance-toy": ("equivariance_toy", "asymmetric members, a symmetric mean, at every step"),
     "equivariance-ising": (
         "equivariance_ising",

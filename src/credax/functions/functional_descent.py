@@ -68,8 +68,10 @@ class FunctionalDescent(Dynamics):
         return self.samples
 
     def init(self, key, variables: Variables) -> VariationalState:
-        """A narrow Gaussian around a network."""
+        """A narrow Gaussian around a network; a learned noise begins at its floor."""
         weights, points = split_params(self.descent.problem, variables.params)
+        if self.least_raw is not None:
+            points = jnp.full_like(points, self.least_raw)
         free = self.family.start(jax.random.fold_in(key, 2**31 - 4), weights, self.scale)
         optimiser = self.descent.optimiser().init((free, points))
         seed = jax.random.key_data(jax.random.fold_in(key, 2**31 - 2))

@@ -19,6 +19,7 @@ from credax.functions.measurement import measure
 from credax.functions.prior_fitting import FittedPrior, fit_prior
 from credax.gaussian_posterior import GaussianPosterior, gaussian_posterior
 from credax.likelihood import require_posterior
+from credax.likelihoods.learned import VARIANCE_FLOOR
 from credax.methods.ensemble import choices
 from credax.methods.modes import Kept, Modes, carries_statistics
 from credax.methods.variational.families import LowRank
@@ -207,7 +208,7 @@ class FunctionalVI(Modes):
             "points": self.points,
         }
         if dynamics.least_raw is not None:
-            variance = np.logaddexp(0.0, float(dynamics.least_raw))
+            variance = np.logaddexp(0.0, float(dynamics.least_raw)) + VARIANCE_FLOOR
             found["noise_floor"] = float(np.sqrt(variance))
         return found
 
