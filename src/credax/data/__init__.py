@@ -20,7 +20,9 @@ from credax.data.source import Source as Source
 from credax.data.tabular import from_frame as from_frame
 from credax.data.toys import classification_2d as classification_2d
 from credax.data.toys import cubic as cubic
+from credax.data.toys import cubic_gap as cubic_gap
 from credax.data.toys import regression_1d as regression_1d
+from credax.data.toys import sine as sine
 from credax.data.toys import sinusoid_gap as sinusoid_gap
 from credax.data.toys import spirals as spirals
 from credax.data.toys import two_moons as two_moons

@@ -54,7 +54,7 @@ def is_inside(name: str, x: np.ndarray) -> np.ndarray:
     return (np.abs(x) >= low) & (np.abs(x) <= high)
 
 
-def arms(hidden: tuple[int, ...], steps: int, members: int, **settings: Any) -> tuple[Arm, ...]:
+def arms(steps: int, ensemble: int, **settings: Any) -> tuple[Arm, ...]:
     """Priors on functions, then priors on weights; one network for all but VIP."""
     functional = partial(FunctionalVI, margin=0.25, least_steps=steps, **settings)
     small = partial(MLP, (10, 10), activation="tanh")
@@ -84,7 +84,7 @@ def arms(hidden: tuple[int, ...], steps: int, members: int, **settings: Any) -> 
         Arm(
             "deep-ensemble",
             "Deep ensemble",
-            DeepEnsemble(members),
+            DeepEnsemble(ensemble),
             training={**adam, "epochs": max(1, steps // 4)},
         ),
     )
@@ -209,19 +209,19 @@ EXPERIMENT = Experiment(
     ),
     scales={
         "test": _scale(
-            arms((8,), 20, 2, samples=8, members=8, points=4),
+            arms(20, 2, samples=8, members=8, points=4),
             1,
             "few steps: shows that it runs",
             (8,),
         ),
         "cpu": _scale(
-            arms((50,), 3000, 5, samples=50),
+            arms(3000, 5, samples=50),
             1,
             "one hidden layer of 50 tanh units, 3000 steps, 50 draws a step",
             (50,),
         ),
         "paper": _scale(
-            arms((100, 100), 10_000, 10, points=40),
+            arms(10_000, 10, points=40),
             3,
             "two hidden layers of 100, 10 000 steps, 40 points (published: 5 layers of 500 and "
             "50 000 steps for the sine)",
