@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from credax.exporting import export as export
     from credax.fitting import fit as fit
     from credax.functions.exact import GP as GP
-    from credax.functions.functional_vi import FunctionalVI as FunctionalVI
     from credax.functions.svgp import SVGP as SVGP
     from credax.functions.vip import VIP as VIP
     from credax.gaussian_posterior import GaussianPosterior as GaussianPosterior
@@ -88,6 +87,7 @@ if TYPE_CHECKING:
     from credax.methods.trajectory.swa import SWA as SWA
     from credax.methods.trajectory.swag import SWAG as SWAG
     from credax.methods.variational.full_covariance_vi import FullCovarianceVI as FullCovarianceVI
+    from credax.methods.variational.functional_vi import FunctionalVI as FunctionalVI
     from credax.methods.variational.low_rank_vi import LowRankVI as LowRankVI
     from credax.methods.variational.mean_field_vi import MeanFieldVI as MeanFieldVI
     from credax.methods.variational.mnf import MNF as MNF

@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from credax.functions.exact import GP
-from credax.functions.functional_vi import FunctionalVI
 from credax.functions.svgp import SVGP
 from credax.functions.vip import VIP
 from credax.infinite.method import NNGP, NTK
@@ -38,6 +37,7 @@ from credax.methods.trajectory.snapshot_ensemble import SnapshotEnsemble
 from credax.methods.trajectory.swa import SWA
 from credax.methods.trajectory.swag import SWAG
 from credax.methods.variational.full_covariance_vi import FullCovarianceVI
+from credax.methods.variational.functional_vi import FunctionalVI
 from credax.methods.variational.low_rank_vi import LowRankVI
 from credax.methods.variational.mean_field_vi import MeanFieldVI
 from credax.methods.variational.mnf import MNF

@@ -10,10 +10,10 @@ import pytest
 
 import credax as cx
 from credax.functions import PiecewiseConstant, PiecewiseLinear, Simulator
-from credax.functions.functional_descent import raw_variance
 from credax.functions.kernels import RBF, Constant, Linear
 from credax.functions.measurement import measure
 from credax.functions.prior_fitting import fit_prior
+from credax.methods.variational.functional_descent import raw_variance
 
 LINE = cx.networks.MLP((), outputs=1)
 SMALL = cx.networks.MLP((20,), outputs=1, activation="tanh")

@@ -11,10 +11,10 @@ from credax.data.toys import PLOT_RANGES, grid
 from credax.experiments.bench import Bench, Trial
 from credax.experiments.experiment import Arm, Data, Experiment, Outcome, Scale
 from credax.functions.exact import GP
-from credax.functions.functional_vi import FunctionalVI
 from credax.functions.vip import VIP
 from credax.likelihood import Gaussian
 from credax.methods.ensembles.deep_ensemble import DeepEnsemble
+from credax.methods.variational.functional_vi import FunctionalVI
 from credax.methods.variational.mean_field_vi import MeanFieldVI
 from credax.networks import MLP
 from credax.prediction import Prediction

@@ -9,12 +9,12 @@ from credax.experiments import uci
 from credax.experiments.experiment import Arm, Data, Experiment, Scale
 from credax.experiments.published import Published
 from credax.functions.exact import GP
-from credax.functions.functional_vi import FunctionalVI
 from credax.functions.svgp import SVGP
 from credax.functions.vip import VIP
 from credax.likelihood import HeteroscedasticGaussian
 from credax.methods.ensembles.deep_ensemble import DeepEnsemble
 from credax.methods.sampling.hmc import HMC
+from credax.methods.variational.functional_vi import FunctionalVI
 from credax.networks import MLP
 from credax.report import Result
 
@@ -104,8 +104,8 @@ CPU = replace(
     note=(
         "the first 5 of 20 standard splits of the small sets; exact GP and sparse GP (100 inducing "
         "points, 200 epochs) with an RBF kernel and a length-scale per column; VIP with 100 draws "
-        "of 10-10 tanh networks by the exact evidence, 3000 steps; functional VI with 5 new points, "
-        "the KL over the 20 rows of a batch, 50 draws and 2000 steps (published: 100 draws, 2000 "
+        "of 10-10 tanh networks by the exact evidence, 3000 steps; functional VI with 5 new "
+        "points, the KL over the 20 rows of a batch, 50 draws and 2000 steps (published: 100 draws, 2000 "
         "epochs); the deep ensemble and HMC as in "
         "the experiment uci; nothing is tuned by set"
     ),

@@ -9,7 +9,6 @@ if TYPE_CHECKING:
     from credax.functions.classification import LaplaceProcess as LaplaceProcess
     from credax.functions.exact import GP as GP
     from credax.functions.exact import ExactPosterior as ExactPosterior
-    from credax.functions.functional_vi import FunctionalVI as FunctionalVI
     from credax.functions.gp import ConditionedProcess as ConditionedProcess
     from credax.functions.gp import GaussianProcess as GaussianProcess
     from credax.functions.implicit import ImplicitProcess as ImplicitProcess

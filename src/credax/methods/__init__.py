@@ -192,7 +192,7 @@ REGISTRY = {
         "combinations of functions drawn from a network's prior (Ma et al. 2019)",
     ),
     "functional-vi": (
-        "credax.functions.functional_vi",
+        "credax.methods.variational.functional_vi",
         "FunctionalVI",
         "a Gaussian over the weights with a prior on functions (Sun et al. 2019)",
     ),

@@ -12,7 +12,6 @@ from credax.errors import InputError
 from credax.functions.descent import with_adam, with_steps
 from credax.functions.exact import KernelSetting
 from credax.functions.function_priors import PriorName
-from credax.functions.functional_descent import FunctionalDescent, raw_variance
 from credax.functions.implicit import ImplicitProcess
 from credax.functions.kernels import named_kernel
 from credax.functions.measurement import measure
@@ -23,6 +22,7 @@ from credax.likelihoods.learned import VARIANCE_FLOOR
 from credax.methods.ensemble import choices
 from credax.methods.modes import Kept, Modes, carries_statistics
 from credax.methods.variational.families import LowRank
+from credax.methods.variational.functional_descent import FunctionalDescent, raw_variance
 from credax.methods.variational.variational import with_points
 from credax.problem import Problem
 from credax.training import Training
