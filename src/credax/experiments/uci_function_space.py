@@ -105,7 +105,7 @@ CPU = replace(
         "the first 5 of 20 standard splits of the small sets; exact GP and sparse GP (100 inducing "
         "points, 200 epochs) with an RBF kernel and a length-scale per column; VIP with 100 draws "
         "of 10-10 tanh networks by the exact evidence, 3000 steps; functional VI with 5 new "
-        "points, the KL over the 20 rows of a batch, 50 draws and 2000 steps (published: 100 draws, "
+        "points, the KL over 20 rows of a batch, 50 draws and 2000 steps (published: 100 draws, "
         "2000 epochs); the deep ensemble and HMC as in "
         "the experiment uci; nothing is tuned by set"
     ),
