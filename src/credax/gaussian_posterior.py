@@ -123,7 +123,9 @@ class GaussianPosterior(AroundPopulation):
                 "use predict, whose members have statistics of their own"
             )
         size, problem = self.draws.batch_size(None, n), self.problem.traced()
-        parts = in_batches(lambda rows, _: (_values(problem, variables, rows),), x, size)
+        parts = in_batches(
+            lambda rows, _: (_values(problem, variables, jnp.asarray(rows)),), x, size
+        )
         values = np.concatenate([np.asarray(part[0]) for part in parts])
         drawn, units = np.moveaxis(values, 0, 1).astype(np.float64), problem.targets
         if units is None or problem.likelihood.task != "regression":

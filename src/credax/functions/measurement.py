@@ -40,7 +40,9 @@ def measure(problem: Problem, data: Split, region: Region, margin: float) -> Mea
     """
     starts = range(0, len(data.x), BLOCK)
     blocks = (np.asarray(problem.prepare_inputs(data.x[i : i + BLOCK])) for i in starts)
-    low, high, total, squares = np.inf, -np.inf, 0.0, 0.0
+    shape = data.x.shape[1:]
+    low, high = np.full(shape, np.inf), np.full(shape, -np.inf)
+    total, squares = np.zeros(shape), np.zeros(shape)
     for block in blocks:
         rows = np.asarray(block, np.float64)
         low, high = np.minimum(low, rows.min(0)), np.maximum(high, rows.max(0))
@@ -48,10 +50,8 @@ def measure(problem: Problem, data: Split, region: Region, margin: float) -> Mea
     if region == "gaussian":
         mean = total / len(data.x)
         std = np.sqrt(np.maximum(squares / len(data.x) - mean**2, 0.0))
-        return Measurement(*_single(mean, (1 + margin) * std), region)
-    width = margin * (high - low)
-    return Measurement(*_single(low - width, high + width), region)
-
-
-def _single(*arrays: np.ndarray) -> list[Array]:
-    return [jnp.asarray(a, jnp.float32) for a in arrays]
+        first, second = mean, (1 + margin) * std
+    else:
+        width = margin * (high - low)
+        first, second = low - width, high + width
+    return Measurement(jnp.asarray(first, jnp.float32), jnp.asarray(second, jnp.float32), region)

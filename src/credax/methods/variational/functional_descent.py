@@ -159,6 +159,7 @@ class FunctionalDescent(Dynamics):
             prior = over_outputs(own, len(value) // len(x))
             return gaussian_divergence(value, covariance, jnp.zeros_like(value), prior)
         mean = jnp.concatenate([leaf.reshape(-1) for leaf in jax.tree.leaves(gaussian.mean)])
+        assert self.weight_std is not None
         spread = self.weight_std * jacobian
         prior = with_noise(spread @ spread.T, self.gamma)
         return gaussian_divergence(value, covariance, value - jacobian @ mean, prior)
