@@ -16,6 +16,7 @@ survive a busy machine; times are medians over rounds, ratios medians of each ro
 """
 
 import argparse
+import itertools
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -263,7 +264,7 @@ def _torch_steps(x: Any, y: Any, order: np.ndarray) -> None:
     nn = torch.nn
 
     def dense(*sizes: int) -> Any:
-        layers = [layer for a, b in zip(sizes, sizes[1:], strict=False)
+        layers = [layer for a, b in itertools.pairwise(sizes)
                   for layer in (nn.Linear(a, b), nn.ReLU())]  # fmt: skip
         return nn.Sequential(*layers[:-1])
 

@@ -92,6 +92,7 @@ if TYPE_CHECKING:
     from credax.methods.trajectory.swa import SWA as SWA
     from credax.methods.trajectory.swag import SWAG as SWAG
     from credax.methods.variational.full_covariance_vi import FullCovarianceVI as FullCovarianceVI
+    from credax.methods.variational.functional_vi import FunctionalVI as FunctionalVI
     from credax.methods.variational.low_rank_vi import LowRankVI as LowRankVI
     from credax.methods.variational.mean_field_vi import MeanFieldVI as MeanFieldVI
     from credax.methods.variational.mnf import MNF as MNF

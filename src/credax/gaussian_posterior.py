@@ -8,18 +8,20 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Key
+from jaxtyping import Array, Float, Key
 
 from credax import batch_statistics
 from credax.errors import InputError
 from credax.files import arranged, load_arrays, save_tree
 from credax.gaussians import GAUSSIANS, WeightGaussian
+from credax.keys import as_key
 from credax.network import Variables
 from credax.posterior import (
     INDICES,
     AroundPopulation,
     Population,
     describe_population,
+    in_batches,
     population,
     read_population,
 )
@@ -98,6 +100,38 @@ class GaussianPosterior(AroundPopulation):
         x = np.asarray(getattr(refresh, "x", refresh))
         return batch_statistics.refresh(self.problem, variables, x)
 
+    def functions(
+        self, key: int | Key[Array, ""], n: int, x: Any
+    ) -> Float[np.ndarray, "draws points outputs"]:
+        """``n`` draws of whole functions at raw inputs, without noise.
+
+        A draw is one network, new from the Gaussians: its value at a point is the same in every
+        batch and call with the same key, and draw ``i`` of ``n`` is draw ``i`` of more. Values are
+        targets in raw units for regression, and logits for classes.
+        """
+        if n < 1:
+            raise InputError(f"n is {n}; draw at least 1 function")
+        x, own = self.draws.check(x), as_key(key)
+        keys = jax.vmap(lambda i: jax.random.fold_in(own, i))(jnp.arange(n))
+        which = jax.vmap(lambda k: jax.random.randint(k, (), 0, self.num_modes))(keys)
+        variables = _draw(
+            self.gaussian, self.state, which, jax.vmap(jax.random.fold_in, (0, None))(keys, 1)
+        )
+        if batch_statistics.has_statistics(variables):
+            raise InputError(
+                "the network carries batch statistics, so that new draws are no functions yet; "
+                "use predict, whose members have statistics of their own"
+            )
+        size, problem = self.draws.batch_size(None, n), self.problem.traced()
+        parts = in_batches(
+            lambda rows, _: (_values(problem, variables, jnp.asarray(rows)),), x, size
+        )
+        values = np.concatenate([np.asarray(part[0]) for part in parts])
+        drawn, units = np.moveaxis(values, 0, 1).astype(np.float64), problem.targets
+        if units is None or problem.likelihood.task != "regression":
+            return drawn
+        return drawn * np.atleast_1d(units.scale) + np.atleast_1d(units.mean)
+
     def save(self, path: str | Path) -> None:
         """Keep Gaussian and draws in one safetensors file."""
         metadata = describe_population(self.draws, "gaussian")
@@ -148,6 +182,17 @@ def gaussian_posterior(
     indices = tuple(mode * samples + s for mode in modes for s in range(samples))
     draws = population(problem, variables, data.x, indices, diagnostics)
     return GaussianPosterior(gaussian, draws, state, modes)
+
+
+@eqx.filter_jit
+def _values(problem: Problem, variables: Variables, x: Array) -> Float[Array, "rows draws outputs"]:
+    prepared, likelihood = problem.prepare_inputs(x), problem.likelihood
+
+    def one(own: Variables) -> Array:
+        outputs = problem.outputs(own, prepared)[0]
+        return likelihood.compared(outputs, raw=likelihood.task == "classification")
+
+    return jax.vmap(one, out_axes=1)(variables)
 
 
 @eqx.filter_jit

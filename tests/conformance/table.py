@@ -42,6 +42,7 @@ from credax.methods.trajectory.snapshot_ensemble import SnapshotEnsemble
 from credax.methods.trajectory.swa import SWA
 from credax.methods.trajectory.swag import SWAG
 from credax.methods.variational.full_covariance_vi import FullCovarianceVI
+from credax.methods.variational.functional_vi import FunctionalVI
 from credax.methods.variational.low_rank_vi import LowRankVI
 from credax.methods.variational.mean_field_vi import MeanFieldVI
 from credax.methods.variational.mnf import MNF
@@ -170,6 +171,16 @@ ROWS = {
         ConvCNP(hidden=16, blocks=1, resolution=8, kernel_size=3, least_steps=1),
         replicas=1,
         training={"optimiser": "adam", "learning_rate": 0.02, "epochs": 30},
+        slow=True,
+    ),
+    "functional-vi": Row(
+        FunctionalVI(
+            2, points=4, data_points=4, samples=12, members=3, optimise=False, least_steps=1
+        ),
+        FunctionalVI(
+            3, points=4, data_points=4, samples=12, members=3, optimise=False, least_steps=1
+        ),
+        training={"optimiser": "adam", "learning_rate": 0.1},
         slow=True,
     ),
     "nngp": Row(NNGP(members=4), NNGP(members=6), slow=True),

@@ -127,3 +127,17 @@ def test_bad_options_are_one_sentence(name, options, message):
 def test_unknown_toys_have_no_grid():
     with pytest.raises(InputError, match="did you mean 'toy/cubic'"):
         toys.grid("toy/cubicc")
+
+
+@pytest.mark.parametrize(
+    ("make", "low", "high", "curve"),
+    [(toys.cubic_gap, 2, 4, lambda x: x**3), (toys.sine, 0.5, 2, lambda x: 2 * np.sin(4 * x))],
+)
+def test_toys_of_priors_on_functions_have_a_gap(make, low, high, curve):
+    data = make(train=2000, noise=0.0)
+    x = data.train.x[:, 0].astype(np.float64)
+    assert np.abs(x).min() >= low
+    assert np.abs(x).max() <= high
+    assert 0.45 < (x > 0).mean() < 0.55
+    np.testing.assert_allclose(data.train.y, curve(x), atol=1e-4)
+    assert len(make().train) == 20

@@ -414,6 +414,30 @@ DEFECTS = {
         (Edit("likelihoods/learned.py", "VARIANCE_FLOOR = 1e-6", "VARIANCE_FLOOR = 0.0"),),
         "core/test_likelihood.py::test_no_variance_falls_below_the_floor",
     ),
+    "vip-without-the-prior-mean": Defect(
+        (
+            Edit(
+                "functions/combination.py",
+                "return phi, y.reshape(-1) - features.mean.reshape(-1)",
+                "return phi, y.reshape(-1)",
+            ),
+        ),
+        "functions/test_vip.py::test_a_shift_of_targets_and_prior_changes_nothing",
+    ),
+    "vip-noise-over-alpha-squared": Defect(
+        (Edit("functions/combination.py", "noise / alpha\n", "noise / alpha**2\n"),),
+        "functions/test_vip.py::test_three_fixed_functions",
+    ),
+    "score-with-the-eigenvectors-of-another-call": Defect(
+        (
+            Edit(
+                "functions/ssge.py",
+                "used = (before < threshold) & (values > 0)",
+                "used = jnp.arange(count) < 5",
+            ),
+        ),
+        "functions/test_ssge.py::test_the_number_of_eigenvectors_is_found_at_each_call",
+    ),
 }
 
 

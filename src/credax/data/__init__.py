@@ -24,7 +24,9 @@ from credax.data.tasks import task_dataset as task_dataset
 from credax.data.tasks import tasks_of as tasks_of
 from credax.data.toys import classification_2d as classification_2d
 from credax.data.toys import cubic as cubic
+from credax.data.toys import cubic_gap as cubic_gap
 from credax.data.toys import regression_1d as regression_1d
+from credax.data.toys import sine as sine
 from credax.data.toys import sinusoid_gap as sinusoid_gap
 from credax.data.toys import spirals as spirals
 from credax.data.toys import two_moons as two_moons

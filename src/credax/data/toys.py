@@ -16,6 +16,8 @@ from credax.errors import InputError, unknown
 PLOT_RANGES: dict[str, tuple[float, float]] = {
     "toy/cubic": (-6.0, 6.0),
     "toy/sinusoid-gap": (-3.5, 3.5),
+    "toy/cubic-gap": (-6.0, 6.0),
+    "toy/sine": (-3.0, 3.0),
     "toy/two-moons": (-2.5, 3.5),
     "toy/spirals": (-1.5, 1.5),
     "toy/regression-1d": (-10.0, 10.0),
@@ -63,6 +65,44 @@ def sinusoid_gap(*, seed: int = 0, train: int = 60, test: int = 200, noise: floa
         return x, 2 * np.sin(4 * x[:, 0]) + noise * rng.normal(size=rows)
 
     return _assembled("toy/sinusoid-gap", draw, seed, train, test, "regression")
+
+
+def cubic_gap(*, seed: int = 0, train: int = 20, test: int = 200, noise: float = 3.0) -> Dataset:
+    """``y = x³ + noise · N(0, 1)`` with ``x`` uniform in [-4, -2] and [2, 4]: a gap of four.
+
+    The gap's ends in the publication are not known to us: these are ours. ``x`` is ``[rows, 1]``,
+    ``y`` ``[rows]``; both are standardised by the training rows.
+
+    >>> float(abs(cubic_gap().train.x).min()) >= 2
+    True
+
+    Reference: Sun et al., Functional variational Bayesian neural networks, ICLR 2019.
+    """
+
+    def draw(rng, rows):
+        x = rng.uniform(2, 4, (rows, 1)) * rng.choice([-1.0, 1.0], (rows, 1))
+        return x, x[:, 0] ** 3 + noise * rng.normal(size=rows)
+
+    return _assembled("toy/cubic-gap", draw, seed, train, test, "regression")
+
+
+def sine(*, seed: int = 0, train: int = 20, test: int = 200, noise: float = 0.2) -> Dataset:
+    """``y = 2 sin 4x + noise · N(0, 1)`` with ``x`` uniform in [-2, -0.5] and [0.5, 2].
+
+    Inputs and noise of the publication are not known to us: these are ours. ``x`` is ``[rows, 1]``,
+    ``y`` ``[rows]``; both are standardised by the training rows.
+
+    >>> sine().train.x.shape
+    (20, 1)
+
+    Reference: Sun et al., Functional variational Bayesian neural networks, ICLR 2019.
+    """
+
+    def draw(rng, rows):
+        x = rng.uniform(0.5, 2, (rows, 1)) * rng.choice([-1.0, 1.0], (rows, 1))
+        return x, 2 * np.sin(4 * x[:, 0]) + noise * rng.normal(size=rows)
+
+    return _assembled("toy/sine", draw, seed, train, test, "regression")
 
 
 def two_moons(*, seed: int = 0, train: int = 200, test: int = 200, noise: float = 0.1) -> Dataset:
@@ -209,7 +249,7 @@ def grid(name: str, points: int = 200) -> Float[np.ndarray, "rows features"]:
     axis = np.linspace(*PLOT_RANGES[name], points, dtype=np.float32)
     if name == "toy/regression-1d":
         return regression_features(axis)
-    if name in ("toy/cubic", "toy/sinusoid-gap"):
+    if name in ("toy/cubic", "toy/sinusoid-gap", "toy/cubic-gap", "toy/sine"):
         return axis[:, None]
     return np.stack(np.meshgrid(axis, axis), axis=-1).reshape(-1, 2)
 
@@ -244,6 +284,8 @@ SOURCES = (
     Source(
         "toy/sinusoid-gap", "a sinusoid with a gap in the inputs", "regression", (1,), sinusoid_gap
     ),
+    Source("toy/cubic-gap", "x³ with noise and a gap in the inputs", "regression", (1,), cubic_gap),
+    Source("toy/sine", "2 sin 4x with noise, 20 points, a gap of 1", "regression", (1,), sine),
     Source("toy/two-moons", "two interleaved half circles", "classification", (2,), two_moons),
     Source("toy/spirals", "arms that wind once, 3 classes", "classification", (2,), spirals),
     Source(

@@ -93,6 +93,10 @@ REGISTRY = {
         "neural_process_images",
         "pictures completed from some of their pixels (Garnelo et al. 2018)",
     ),
+    "function-space-toys": (
+        "function_space_toys",
+        "bands of priors on functions and on weights, points on a line (Sun et al. 2019)",
+    ),
     "equivariance-toy": ("equivariance_toy", "asymmetric members, a symmetric mean, at every step"),
     "equivariance-ising": (
         "equivariance_ising",

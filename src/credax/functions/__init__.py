@@ -22,7 +22,11 @@ if TYPE_CHECKING:
     from credax.functions.implicit import WeightProcess as WeightProcess
     from credax.functions.implicit import standard_weights as standard_weights
     from credax.functions.neural_process import NP as NP
+    from credax.functions.piecewise import PiecewiseConstant as PiecewiseConstant
+    from credax.functions.piecewise import PiecewiseLinear as PiecewiseLinear
     from credax.functions.process_posterior import ProcessPosterior as ProcessPosterior
+    from credax.functions.ssge import SpectralScore as SpectralScore
+    from credax.functions.ssge import spectral_score as spectral_score
     from credax.functions.svgp import SVGP as SVGP
     from credax.functions.svgp import SparsePosterior as SparsePosterior
     from credax.functions.task_scores import Measured as Measured

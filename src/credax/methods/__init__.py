@@ -216,6 +216,11 @@ REGISTRY = {
         "ConvCNP",
         "convolutions on a grid of the context (Gordon et al. 2020)",
     ),
+    "functional-vi": (
+        "credax.methods.variational.functional_vi",
+        "FunctionalVI",
+        "a Gaussian over the weights with a prior on functions (Sun et al. 2019)",
+    ),
 }
 
 
