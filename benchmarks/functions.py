@@ -16,10 +16,12 @@ survive a busy machine; times are medians over rounds, ratios medians of each ro
 """
 
 import argparse
+import itertools
 import warnings
 from collections.abc import Callable
 from typing import Any
 
+import equinox as eqx
 import jax
 import numpy as np
 from sklearn.gaussian_process import GaussianProcessRegressor
@@ -236,7 +238,7 @@ def cnp(count: int, rounds: int, curves: int = 16, points: int = 40, steps: int 
     order = np.random.default_rng(0).integers(0, len(data.train), (steps, curves))
     whole = problem.prepare(data.train.x, data.train.y)
 
-    @jax.jit
+    @eqx.filter_jit
     def many(dynamics, state, whole, order):
         def one(carry, rows):
             state, key = carry
@@ -263,7 +265,7 @@ def _torch_steps(x: Any, y: Any, order: np.ndarray) -> None:
     nn = torch.nn
 
     def dense(*sizes: int) -> Any:
-        layers = [layer for a, b in zip(sizes, sizes[1:], strict=False)
+        layers = [layer for a, b in itertools.pairwise(sizes)
                   for layer in (nn.Linear(a, b), nn.ReLU())]  # fmt: skip
         return nn.Sequential(*layers[:-1])
 

@@ -47,10 +47,11 @@ class GridNetwork(ProcessNetwork):
     latent_size: int = 0
 
     def init(self, key, columns: int, values: int, outputs: int) -> PyTree:
-        """Widths of two grid steps, residual blocks whose last layer is small."""
+        """Widths of two grid steps, or half of one on pixels; residual blocks that begin small."""
         first, blocks, out = jax.random.split(key, 3)
         taps = self.kernel_size ** len(self.axes)
-        width = jnp.log(2.0 * jnp.asarray([axis.step for axis in self.axes]))
+        steps = 2.0 if len(self.axes) == 1 else 0.5
+        width = jnp.log(steps * jnp.asarray([axis.step for axis in self.axes]))
         residual = [
             {
                 "spatial": init_dense(jax.random.fold_in(k, 0), taps, self.hidden),
