@@ -20,17 +20,17 @@ class Axis(NamedTuple):
 
     low: float
     step: float
-    count: int
+    size: int
 
     @property
     def high(self) -> float:
         """The last grid point."""
-        return self.low + self.step * (self.count - 1)
+        return self.low + self.step * (self.size - 1)
 
     @property
     def points(self) -> np.ndarray:
         """All grid points."""
-        return self.low + self.step * np.arange(self.count)
+        return self.low + self.step * np.arange(self.size)
 
 
 class GridNetwork(ProcessNetwork):
