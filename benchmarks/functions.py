@@ -21,6 +21,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
+import equinox as eqx
 import jax
 import numpy as np
 from sklearn.gaussian_process import GaussianProcessRegressor
@@ -237,7 +238,7 @@ def cnp(count: int, rounds: int, curves: int = 16, points: int = 40, steps: int 
     order = np.random.default_rng(0).integers(0, len(data.train), (steps, curves))
     whole = problem.prepare(data.train.x, data.train.y)
 
-    @jax.jit
+    @eqx.filter_jit
     def many(dynamics, state, whole, order):
         def one(carry, rows):
             state, key = carry

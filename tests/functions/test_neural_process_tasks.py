@@ -219,6 +219,9 @@ def test_bad_contexts_and_methods_are_refused(trained, refused):
     refused(lambda: posterior.condition(np.zeros((3, 1)), np.zeros(2)), "3 points and y has 2")
     refused(lambda: posterior.condition(np.zeros((1, 1)), [np.nan]), "finite number")
     refused(lambda: posterior.condition([[np.nan]], [0.0]), "NaN")
+    refused(lambda: posterior.condition(np.zeros((3, 2)), np.zeros(3)), "shape")
+    nothing = posterior.condition(np.zeros((0, 1)), np.zeros(0)).predict(np.zeros((2, 1)))
+    np.testing.assert_array_equal(nothing.mean, posterior.predict(np.zeros((2, 1))).mean)
     refused(lambda: measure(posterior, data.test, sizes=(12, 12)), "smallest task has 12")
     refused(lambda: measure(posterior, data.test, sizes=(5, 2)), "in order")
     with warnings.catch_warnings(record=True) as caught:

@@ -215,12 +215,12 @@ def picture_tasks(dataset: Dataset, name: str, size: int | None = None) -> Datas
 def _pixels(split: Split, size: int | None) -> tuple[np.ndarray, np.ndarray]:
     pixels = np.asarray(split.x, np.float32)[..., 0]
     side = pixels.shape[1]
-    size = side if size is None else size
-    if size < 2 or side % size:
+    wanted: int = side if size is None else size
+    if wanted < 2 or side % wanted:
         raise InputError(f"size is {size}; give a divisor of {side} from 2, such as {side // 2}")
-    k = side // size
-    pixels = pixels.reshape(len(pixels), size, k, size, k).mean(axis=(2, 4))
-    axis = np.linspace(-1, 1, size, dtype=np.float32)
+    k = side // wanted
+    pixels = pixels.reshape(len(pixels), wanted, k, wanted, k).mean(axis=(2, 4))
+    axis = np.linspace(-1, 1, wanted, dtype=np.float32)
     return pixels, np.stack(np.meshgrid(axis, axis, indexing="ij"), -1).reshape(-1, 2)
 
 

@@ -135,7 +135,8 @@ def tasks_of(split: Split) -> Tasks:
     """The tasks in rows that `Tasks.split` gave."""
     y = np.asarray(split.y)
     there = y >= 0 if y.dtype.kind in "iu" else ~np.isnan(y)
-    return Tasks(np.asarray(split.x), y, there if y.ndim == 2 else there.all(axis=-1))
+    there = np.asarray(there)
+    return Tasks(np.asarray(split.x), y, there if y.ndim == 2 else np.all(there, axis=-1))
 
 
 def task_dataset(

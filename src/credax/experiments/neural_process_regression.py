@@ -204,20 +204,25 @@ def functions_figure(found: list[tuple[str, dict[str, Any]]]) -> Figure:
                 Line(p["grid"], p["mean"], markers=False),
                 Points(p["x"], p["y"], 2.4),
             ]
-            panels.append(Panel(f"{label}, {len(p['x'])} points", frame, layers))
+            panels.append(Panel(f"{label}, {_count(p)}", frame, layers))
     for p in shown[0][1]:
         layers = [
             Band(p["grid"], p["gp_low"], p["gp_high"], 1),
             Line(p["grid"], p["gp_mean"], 1, markers=False),
             Points(p["x"], p["y"], 2.4),
         ]
-        panels.append(Panel(f"Gaussian process, {len(p['x'])} points", frame, layers))
+        panels.append(Panel(f"Gaussian process, {_count(p)}", frame, layers))
     caption = (
         "One function of the test tasks with growing contexts: means and 95 % intervals of the "
         "processes, thin lines draws of functions; last row: the Gaussian process of the same "
         "kernel."
     )
     return Sheet("functions", caption, panels, len(shown[0][1]))
+
+
+def _count(picture: dict[str, Any]) -> str:
+    n = len(picture["x"])
+    return f"{n} point{'' if n == 1 else 's'}"
 
 
 def _arm(method: str, steps: int, record: dict[str, Any] | None = None, **options: Any) -> StudyArm:

@@ -69,19 +69,22 @@ class ConvCNP(NeuralProcessRecord):
 
     def stored_process(self, content: dict[str, Any], form: Form, path: Any) -> GridNetwork:
         """The grid of the file."""
-        axes = content.get("axes")
-        fits = isinstance(axes, list) and len(axes) == form.columns
-        for axis in axes if fits else ():
-            fits = fits and isinstance(axis, list) and len(axis) == 3
-            fits = fits and all(isinstance(v, int | float) and math.isfinite(v) for v in axis)
-            fits = fits and axis[1] > 0 and isinstance(axis[2], int) and 2 <= axis[2] <= MOST_GRID
-        if not fits:
+        axes: Any = content.get("axes")
+        if not isinstance(axes, list) or len(axes) != form.columns or not all(map(_fits, axes)):
             raise DamagedFile(f"{path} has no grid that fits its inputs; restore it from a copy")
-        return self._network(tuple(Axis(*axis) for axis in axes))  # pyright: ignore
+        return self._network(tuple(Axis(*axis) for axis in axes))
 
     def _network(self, axes: tuple[Axis, ...]) -> GridNetwork:
         size = self.kernel_size or (9 if len(axes) == 1 else 5)
         return GridNetwork(axes=axes, hidden=self.hidden, blocks=self.blocks, kernel_size=size)
+
+
+def _fits(axis: Any) -> bool:
+    """Whether this is the beginning, the step and the size of an axis."""
+    if not isinstance(axis, list) or len(axis) != 3:
+        return False
+    numbers = all(isinstance(v, int | float) and math.isfinite(v) for v in axis)
+    return numbers and axis[1] > 0 and isinstance(axis[2], int) and 2 <= axis[2] <= MOST_GRID
 
 
 def _axis(points: np.ndarray, steps: int, margin: float) -> Axis:

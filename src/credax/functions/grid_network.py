@@ -20,17 +20,17 @@ class Axis(NamedTuple):
 
     low: float
     step: float
-    count: int
+    size: int
 
     @property
     def high(self) -> float:
         """The last grid point."""
-        return self.low + self.step * (self.count - 1)
+        return self.low + self.step * (self.size - 1)
 
     @property
     def points(self) -> np.ndarray:
         """All grid points."""
-        return self.low + self.step * np.arange(self.count)
+        return self.low + self.step * np.arange(self.size)
 
 
 class GridNetwork(ProcessNetwork):
@@ -47,10 +47,11 @@ class GridNetwork(ProcessNetwork):
     latent_size: int = 0
 
     def init(self, key, columns: int, values: int, outputs: int) -> PyTree:
-        """Widths of two grid steps, residual blocks whose last layer is small."""
+        """Widths of two grid steps, or half of one on pixels; residual blocks that begin small."""
         first, blocks, out = jax.random.split(key, 3)
         taps = self.kernel_size ** len(self.axes)
-        width = jnp.log(2.0 * jnp.asarray([axis.step for axis in self.axes]))
+        steps = 2.0 if len(self.axes) == 1 else 0.5
+        width = jnp.log(steps * jnp.asarray([axis.step for axis in self.axes]))
         residual = [
             {
                 "spatial": init_dense(jax.random.fold_in(k, 0), taps, self.hidden),

@@ -77,7 +77,10 @@ class ProcessPosterior(FunctionPosterior):
         >>> task.predict([[0.5]]).mean.shape
         (1,)
         """
-        x = check_rows(np.asarray(x, np.float32).reshape(-1, *self.input_shape), self.input_shape)
+        x = np.asarray(x, np.float32)
+        x = x[:, None] if x.ndim == 1 and self.input_shape == (1,) else x
+        empty = np.zeros((0, *self.input_shape), np.float32)
+        x = check_rows(x, self.input_shape) if len(x) else empty
         labels = self.problem.likelihood.task == "classification"
         y = np.asarray(y, np.int32 if labels else np.float32)
         if len(x) != len(y):
@@ -92,7 +95,8 @@ class ProcessPosterior(FunctionPosterior):
             )
         if not labels and self.problem.targets is not None:
             y = np.asarray(self.problem.targets(y))
-        rows = standard_rows(self.problem, x).astype(np.float32)
+        rows = standard_rows(self.problem, x) if len(x) else x.reshape(0, self.form.columns)
+        rows = rows.astype(np.float32)
         return dataclasses.replace(self, context_x=rows, context_y=y)
 
     def predict_fn(self) -> Callable[[Array], Prediction]:

@@ -151,13 +151,17 @@ def problem_of(method: Any, problem: Problem) -> Problem:
     return method.trained_problem(problem) if changes else problem
 
 
+def takes_tasks(method: Any) -> bool:
+    """Whether the method can be trained on tasks: most take a table."""
+    return isinstance(method, TakesTasks) and method.takes_tasks
+
+
 def check_rows(method: Any, problem: Problem, train: Split) -> None:
     """Raise an error if training rows cannot be used; of tasks, all of their points."""
     if train.tasks is None:
         problem.check(train.x, train.y)
         return
-    takes = isinstance(method, TakesTasks) and method.takes_tasks
-    if not takes:
+    if not takes_tasks(method):
         raise InputError(
             f"the data are {len(train)} tasks, sets of points of different functions, and "
             f"{method.name} takes a table; use cnp, np, anp or convcnp, or give the points of one "
