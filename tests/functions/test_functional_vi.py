@@ -104,15 +104,6 @@ def test_measurement_points_are_those_of_training_inputs():
     assert posterior.num_members == 4
 
 
-@functools.cache
-def gap():
-    """Two clusters with a gap between, in standard units: the box covers the gap."""
-    rng = np.random.default_rng(0)
-    x = np.concatenate([rng.uniform(-2, -1.4, 12), rng.uniform(1.4, 2, 12)])[:, None]
-    y = np.sin(3 * x[:, 0]) + 0.1 * rng.normal(size=24)
-    return cx.Split(x.astype(np.float32), y.astype(np.float32))
-
-
 def test_a_draw_is_one_function_in_every_batch_and_call(tmp_path):
     """Units come back too; two modes are drawn of; files give the same functions."""
     data = cx.Split(X, 100 + 10 * Y, cx.Standardise.of(X), cx.Standardise.of(100 + 10 * Y[:, None]))

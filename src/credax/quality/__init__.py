@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from credax.quality.kendall import unit_ranks as unit_ranks
     from credax.quality.kernels import KERNELS as KERNELS
     from credax.quality.kernels import bandwidth_grid as bandwidth_grid
+    from credax.quality.mixing import Mixing as Mixing
+    from credax.quality.mixing import mixing as mixing
     from credax.quality.mmd import Discrepancy as Discrepancy
     from credax.quality.mmd import maximum_mean_discrepancy as maximum_mean_discrepancy
     from credax.quality.mmd import statistic as statistic

@@ -60,16 +60,20 @@ def diagnose(samples: Any) -> dict[str, float]:
 
     Looked at are means and squared deviations (a chain on a periodic orbit has a good mean and a
     bad variance) of at most 4096 parameters, evenly spread; fewer than four draws give no estimate.
+    ``draws`` is how many each chain has. Weights are not identified: for predictions see
+    `credax.quality.mixing`.
     """
     leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(samples)]
     chains, draws = leaves[0].shape[:2]
+    counted = {"draws": int(draws)}
     if draws < 4:
-        return {}
+        return counted
     flat = np.concatenate([leaf.reshape(chains, draws, -1) for leaf in leaves], axis=2)
     flat = flat[:, :, :: max(1, -(-flat.shape[2] // MOST_PARAMETERS))]
     flat = np.concatenate([flat, np.square(flat - flat.mean((0, 1)))], axis=2)
     rhat, size = split_rhat(flat), effective_sample_size(flat)
     moved = np.isfinite(rhat)
     if not moved.any():
-        return {}
-    return {"r_hat": float(rhat[moved].max()), "effective_sample_size": float(size[moved].min())}
+        return counted
+    found = {"r_hat": rhat[moved].max(), "effective_sample_size": size[moved].min()}
+    return counted | {name: float(value) for name, value in found.items()}
