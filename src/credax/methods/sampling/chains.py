@@ -65,7 +65,7 @@ def diagnose(samples: Any) -> dict[str, float]:
     """
     leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(samples)]
     chains, draws = leaves[0].shape[:2]
-    counted = {"draws": int(draws)}
+    counted: dict[str, float] = {"draws": int(draws)}
     if draws < 4:
         return counted
     flat = np.concatenate([leaf.reshape(chains, draws, -1) for leaf in leaves], axis=2)
