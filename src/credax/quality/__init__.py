@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from credax.quality.blocks import ArrayBlocks as ArrayBlocks
     from credax.quality.blocks import Blocks as Blocks
     from credax.quality.blocks import as_blocks as as_blocks
+    from credax.quality.chains import Mixing as Mixing
+    from credax.quality.chains import mixing as mixing
     from credax.quality.distances import Distances as Distances
     from credax.quality.distances import distances_by_array as distances_by_array
     from credax.quality.diversity import pairwise_disagreement as pairwise_disagreement
@@ -34,8 +36,6 @@ if TYPE_CHECKING:
     from credax.quality.kendall import unit_ranks as unit_ranks
     from credax.quality.kernels import KERNELS as KERNELS
     from credax.quality.kernels import bandwidth_grid as bandwidth_grid
-    from credax.quality.mixing import Mixing as Mixing
-    from credax.quality.mixing import mixing as mixing
     from credax.quality.mmd import Discrepancy as Discrepancy
     from credax.quality.mmd import maximum_mean_discrepancy as maximum_mean_discrepancy
     from credax.quality.mmd import statistic as statistic

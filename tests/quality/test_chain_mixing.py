@@ -11,7 +11,7 @@ from credax.data import Split
 from credax.errors import InputError
 from credax.methods.sampling.chains import diagnose
 from credax.posterior import population
-from credax.quality.mixing import bulk_size, mixing, rank_rhat, tail_size
+from credax.quality.chains import bulk_size, mixing, rank_rhat, tail_size
 
 # rhat, ess(method="bulk") and ess(method="tail") of ArviZ 0.23.4 for the chains below.
 ARVIZ = {
