@@ -49,12 +49,12 @@ class GridNetwork(ProcessNetwork):
     def init(self, key, columns: int, values: int, outputs: int) -> PyTree:
         """Widths of two grid steps, or half of one on pixels; residual blocks that begin small."""
         first, blocks, out = jax.random.split(key, 3)
-        taps = self.kernel_size ** len(self.axes)
+        positions = self.kernel_size ** len(self.axes)
         steps = 2.0 if len(self.axes) == 1 else 0.5
         width = jnp.log(steps * jnp.asarray([axis.step for axis in self.axes]))
         residual = [
             {
-                "spatial": init_dense(jax.random.fold_in(k, 0), taps, self.hidden),
+                "spatial": init_dense(jax.random.fold_in(k, 0), positions, self.hidden),
                 "mix": init_dense(jax.random.fold_in(k, 1), self.hidden, self.hidden, 0.5),
             }
             for k in jax.random.split(blocks, self.blocks)
