@@ -16,5 +16,9 @@ def test_cells_run(path, tmp_path, monkeypatch):
     monkeypatch.setenv("MPLBACKEND", "agg")
     monkeypatch.setattr(sys, "path", [str(ROOT / "docs" / "_extensions"), *sys.path])
     names = {"__name__": "__main__"}
-    for cell in cells(path):
-        exec(compile(cell, str(path), "exec"), names)
+    try:
+        for cell in cells(path):
+            exec(compile(cell, str(path), "exec"), names)
+    finally:
+        if "matplotlib.pyplot" in sys.modules:  # figures of many pages would stay open
+            sys.modules["matplotlib.pyplot"].close("all")

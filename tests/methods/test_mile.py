@@ -265,6 +265,15 @@ def test_what_is_rarely_due_is_computed_for_those_that_are():
     assert float(one) == 2
 
 
+def test_the_default_batch_fits_the_rows_that_are_left(blobs):
+    """A tenth and a half of the rows stop the ensemble early: 51 of 60 are trained on."""
+    problem = cx.Problem(cx.networks.MLP((4,), outputs=3), cx.Categorical(), weight_decay=1e-2)
+    method = cx.MILE(modes=2, samples=2, warmup=10, thinning=1)
+    training = cx.Training(epochs=3)
+    found = cx.fit(problem, method, Split(*blobs), training=training, progress=False)
+    assert found.num_members == 4
+
+
 @pytest.mark.parametrize(
     "settings", [{"samples": 0}, {"warmup": 5}, {"thinning": 0}, {"temperature": 0.0}, {"modes": 0}]
 )

@@ -43,7 +43,8 @@ class Stage:
             self.method,
             rows,
             key=self.key,
-            training=self.training,
+            # Rows held out here leave fewer than the settings were made for.
+            training=self.training.replace(batch_size=min(self.training.batch_size, len(rows))),
             validation=held_out,
             folder=folder,
             **options,
