@@ -173,12 +173,9 @@ SAME_DYNAMICS = {
     "low-rank-vi": "mean-field-vi",
     "full-covariance-vi": "mean-field-vi",
     "swa": "swag",
-    "checkpoint-ensemble": "swag",
+    "checkpoint-ensemble": "snapshot-ensemble",
     "fast-geometric": "snapshot-ensemble",
     "sghmc": "sgld",
-    "svgd": "weight-wgd",
-    "function-svgd": "function-wgd",
-    "feature-wgd": "function-wgd",
     "node-bnn": "rank1-bnn",
 }
 
