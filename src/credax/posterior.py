@@ -15,6 +15,7 @@ import numpy as np
 from jax.core import Tracer
 from jaxtyping import Array, Key
 
+from credax.arviz_data import to_arviz
 from credax.errors import InputError
 from credax.exporting import export
 from credax.files import arranged, load_arrays, save_tree
@@ -163,6 +164,10 @@ class Population(eqx.Module):
     def export(self, path: str | Path, **options: Any) -> Path:
         """Write the prediction as a program that plain jax loads; see `credax.export`."""
         return export(self, path, **options)
+
+    def to_arviz(self, x=None, *, weights: bool = True) -> Any:
+        """The chains of a sampler as ArviZ data; see `credax.arviz_data.to_arviz`."""
+        return to_arviz(self, x, weights=weights)
 
     def save(self, path: str | Path) -> None:
         """Keep the members in one safetensors file (equal members give equal bytes)."""

@@ -11,7 +11,8 @@ import credax as cx
 from credax.data import Split
 from credax.errors import InputError
 from credax.methods.sampling.chains import diagnose, effective_sample_size
-from credax.methods.sampling.hamiltonian import Chain, ChainRejected
+from credax.methods.sampling.hamiltonian import ChainRejected
+from credax.methods.sampling.hamiltonian_chain import Chain
 from credax.methods.sampling.log_joint import CHUNK
 from credax.training import Descent, RunFolder
 

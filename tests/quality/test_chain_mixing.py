@@ -10,8 +10,9 @@ import credax as cx
 from credax.data import Split
 from credax.errors import InputError
 from credax.methods.sampling.chains import diagnose
+from credax.methods.sampling.rank_statistics import bulk_size, rank_rhat, tail_size
 from credax.posterior import population
-from credax.quality.chains import bulk_size, mixing, rank_rhat, tail_size
+from credax.quality.chains import mixing
 
 # rhat, ess(method="bulk") and ess(method="tail") of ArviZ 0.23.4 for the chains below.
 ARVIZ = {

@@ -8,7 +8,8 @@ import pytest
 from report_cases import class_result, history, number_result
 
 from credax import metrics
-from credax.report import Result, classification, curves, regression
+from credax.report import Comparison, Result, classification, curves, regression
+from credax.report.chains import chains_section
 from credax.report.markup import Markup, element
 from credax.report.rows import class_rows
 from credax.report.svg import COLOURS, DASHES, Axis, Frame, dash, marks
@@ -131,3 +132,28 @@ def test_text_is_escaped_and_markup_is_not():
     )
     assert element("p", Markup("<b></b>"), hidden=True) == "<p hidden><b></b></p>"
     assert element("img", src="a&b", alt=None) == '<img src="a&amp;b">'
+
+
+def test_chains_are_drawn_with_their_diagnostics():
+    generator = np.random.default_rng(0)
+    worst = {"r_hat": 1.25, "bulk": 31.0, "tail": 40.0}
+    own = {"predictions": worst, "log_joint": {**worst, "r_hat": 1.0625}}
+    diagnostics = {
+        **own,
+        "by_mode": {"0": own, "3": {**own, "predictions": {**worst, "r_hat": 1.5}}},
+        "traces": generator.normal(size=(2, 40)).tolist(),
+        "draws": 40,
+        "divergences": 7,
+        "e_bfmi": [0.75, None],
+    }
+    results = [
+        number_result("HMC", 0, diagnostics=diagnostics),
+        number_result("Single", 0),
+    ]
+    page = chains_section(Comparison("t", "d", "regression", results))
+    assert page is not None
+    for text in ("HMC: trace", "HMC: ranks", "1.250", "31.00", "1.062", "1.500", ">7", "0.7500"):
+        assert text in page
+    assert "HMC, 3" in page
+    assert "Single" not in page
+    assert chains_section(Comparison("t", "d", "regression", results[1:])) is None

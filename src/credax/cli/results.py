@@ -77,6 +77,7 @@ def result_of(
         ),
         evaluation=evaluation,
         gradients=_gradients(posterior, test),
+        diagnostics=posterior.diagnostics if isinstance(posterior, Population) else {},
     )
 
 

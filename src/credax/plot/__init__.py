@@ -10,6 +10,8 @@ from credax.lazy import lazy_package
 if TYPE_CHECKING:
     from credax.plot.calibration import interval_calibration as interval_calibration
     from credax.plot.calibration import reliability as reliability
+    from credax.plot.chain_plots import ranks as ranks
+    from credax.plot.chain_plots import trace as trace
     from credax.plot.comparison import save_figures as save_figures
     from credax.plot.detection import ood_histogram as ood_histogram
     from credax.plot.detection import ood_roc as ood_roc

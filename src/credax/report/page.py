@@ -8,6 +8,7 @@ from typing import Any
 from credax.files import write_atomic
 from credax.report import classification, regression
 from credax.report.calibrated import calibrated_section, sets_section
+from credax.report.chains import chains_section
 from credax.report.confusion import confusion_section
 from credax.report.cost import cost_section, seeds_text
 from credax.report.curves import training_section
@@ -36,6 +37,7 @@ _FIGURES = {
         severity_section,
         distance_section,
         training_section,
+        chains_section,
         repulsion_section,
         saliency_section,
         pictures_section,
@@ -51,6 +53,7 @@ _FIGURES = {
         ood_section,
         distance_section,
         training_section,
+        chains_section,
         repulsion_section,
         doubtful_section,
     ),

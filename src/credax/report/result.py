@@ -73,7 +73,8 @@ class Result:
     ``epochs``, ``training_seconds``, ``compile_seconds``, ``peak_memory_bytes``, ``network``, and
     anything else worth a column. ``notes`` are sentences for the reader. ``evaluation`` is what was
     found on other data. ``gradients`` ``[members, rows, height, width, channels]`` are the members'
-    input gradients at the first test images.
+    input gradients at the first test images. ``diagnostics`` are what the posterior says of itself,
+    such as R-hat and traces of chains.
     """
 
     method: str
@@ -87,6 +88,7 @@ class Result:
     notes: tuple[str, ...] = ()
     evaluation: EvaluationResult = field(default_factory=EvaluationResult)
     gradients: np.ndarray | None = None
+    diagnostics: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self):
         if (self.prediction is None) != (self.y is None):

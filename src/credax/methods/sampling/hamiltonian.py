@@ -3,12 +3,11 @@
 import dataclasses
 import warnings
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from credax.data.dataset import Split
 from credax.errors import InputError
@@ -16,116 +15,19 @@ from credax.likelihood import require_posterior
 from credax.methods.modes import Kept, Modes, carries_statistics, collecting, members_of_modes
 from credax.methods.sampling.chains import diagnose
 from credax.methods.sampling.first import ensemble_first, whole_batches
-from credax.methods.sampling.log_joint import log_joint
+from credax.methods.sampling.hamiltonian_chain import Chain
+from credax.methods.sampling.observed import chain_diagnostics
 from credax.methods.sampling.stochastic import refuse_optimiser
-from credax.methods.sampling.warmup import Adaptation, Adapted, algorithm, blackjax
-from credax.network import Variables
+from credax.methods.sampling.warmup import blackjax
 from credax.posterior import Population, population
-from credax.problem import Batch, Problem
-from credax.training import Descent, Training
+from credax.problem import Problem
+from credax.training import Training
 from credax.training.collecting import Buffer, Collecting
-from credax.training.dynamics import Dynamics, Info, Replicas
 from credax.training.supply import narrow
 
 
 class ChainRejected(UserWarning):
     """A chain in which no proposal was accepted; it is left out of the result."""
-
-
-class ChainState(NamedTuple):
-    """A blackjax state, how warm-up stands, and counts of what happened after it."""
-
-    chain: Any
-    adapted: Adapted
-    steps: Int[Array, ""]
-    moves: Int[Array, ""]
-    divergences: Int[Array, ""]
-    acceptance: Float[Array, ""]
-
-    @property
-    def step_size(self) -> Float[Array, "*modes"]:
-        """The step of the leapfrog as it is now."""
-        return self.adapted.step_size
-
-
-class Chain(Dynamics):
-    """One chain on ``log p(y | x, θ) + log p(θ)`` of all rows; a step of the loop is a transition.
-
-    The rows are part of the dynamics: the batches that the loop offers are not looked at. The first
-    ``warmup`` transitions find the step size (dual averaging) and a diagonal mass (in growing
-    windows), with trajectories of full length; a given ``step_size`` stays as it is.
-    """
-
-    descent: Descent
-    x: Any
-    y: Any
-    algorithm: str
-    warmup: int
-    step_size: float | None
-    acceptance: float
-    options: tuple[tuple[str, int], ...]
-
-    @property
-    def replicas(self) -> Replicas:
-        """As the wrapped dynamics has."""
-        return self.descent.replicas
-
-    @property
-    def adaptation(self) -> Adaptation:
-        """How warm-up finds step size and masses."""
-        return Adaptation(self.warmup, self.acceptance, self.step_size)
-
-    def init(self, key, variables: Variables) -> ChainState:
-        """A network before warm-up."""
-        chain = algorithm(self.algorithm).init(variables.params, self.log_joint)
-        zero, adapted = jnp.int32(0), self.adaptation.init(variables.params)
-        return ChainState(chain, adapted, zero, zero, zero, jnp.zeros_like(adapted.step_size))
-
-    def step(self, key, state: ChainState, batch: Batch) -> tuple[ChainState, Info]:
-        """One transition; in warm-up it also moves step size and masses."""
-        warm = state.steps < self.warmup
-        chain, info = self._transition(key, state.chain, state.adapted, warm)
-        adapted = self.adaptation.update(
-            state.adapted, state.steps, chain.position, info.acceptance_rate
-        )
-        pairs = zip(
-            jax.tree.leaves(chain.position), jax.tree.leaves(state.chain.position), strict=True
-        )
-        moved = jnp.any(jnp.stack([jnp.any(a != b) for a, b in pairs]))
-        new = ChainState(
-            chain,
-            adapted,
-            state.steps + 1,
-            moves=state.moves + (moved & ~warm),
-            divergences=state.divergences + (info.is_divergent & ~warm),
-            acceptance=state.acceptance + jnp.where(warm, 0, info.acceptance_rate),
-        )
-        return new, {
-            "loss": -chain.logdensity / len(self.y),
-            "acceptance": info.acceptance_rate,
-            "divergent": info.is_divergent.astype(jnp.float32),
-        }
-
-    def members(self, state: ChainState) -> Variables:
-        """The network where the chain is, with an axis of length one."""
-        return Variables(jax.tree.map(lambda leaf: leaf[None], state.chain.position), {})
-
-    def log_joint(self, params: PyTree) -> Float[Array, ""]:
-        """``log p(y | x, θ) + log p(θ)`` up to a constant; memory of one chunk of rows."""
-        return log_joint(self.descent.problem, self.x, self.y, params)
-
-    def _transition(self, key, chain, adapted: Adapted, warm: Bool[Array, ""]):
-        kernel = algorithm(self.algorithm).build_kernel()
-        options: dict[str, Any] = dict(self.options)
-        if "num_integration_steps" in options:
-            # A fixed length can be a period of the posterior, along which a chain goes nowhere.
-            key, length = jax.random.split(key)
-            full = options["num_integration_steps"]
-            drawn = jax.random.randint(length, (), 1, 2 * full)
-            adapting = warm & (self.step_size is None)
-            options["num_integration_steps"] = jnp.where(adapting, full, drawn)
-        size, mass = adapted.step_size, adapted.inverse_mass
-        return kernel(key, chain, self.log_joint, size, mass, **options)
 
 
 @dataclass(frozen=True)
@@ -181,7 +83,7 @@ class HamiltonianRecord(Modes):
             augment=(),
         )
 
-    def options(self) -> dict[str, int]:
+    def options(self) -> dict[str, int | None]:
         """What the algorithm takes beside step size and masses."""
         return {}
 
@@ -230,9 +132,16 @@ class HamiltonianRecord(Modes):
         transitions = self.samples * self.thinning
         diagnostics: dict[str, Any] = {
             **diagnose(states.collected.params),
+            **chain_diagnostics(problem, states.collected.params, data, kept.modes),
             "divergences": int(np.sum(states.inner.divergences)),
             "acceptance": float(np.mean(states.inner.acceptance) / transitions),
             "step_sizes": [float(step) for step in np.asarray(states.inner.step_size)],
+            "e_bfmi": [_number(v) for v in np.asarray(states.inner.energies.bfmi)],
+            "leapfrog_steps": float(np.mean(states.inner.leapfrogs) / transitions),
         }
         variables, indices = members_of_modes(kept, states.collected)
         return population(problem, variables, data.x, indices, diagnostics)
+
+
+def _number(value: np.ndarray) -> float | None:
+    return float(value) if np.isfinite(value) else None

@@ -24,6 +24,7 @@ from credax.methods.sampling.first import ensemble_first, whole_batches
 from credax.methods.sampling.hamiltonian import ChainRejected
 from credax.methods.sampling.log_joint import Tempered
 from credax.methods.sampling.microcanonical import Microcanonical
+from credax.methods.sampling.observed import chain_diagnostics
 from credax.methods.sampling.warmup import blackjax
 from credax.posterior import Population, population
 from credax.problem import Problem
@@ -117,6 +118,7 @@ class MILE(Modes):
         energy = np.asarray(states.inner.energy, np.float64) / (steps * dimension)
         diagnostics: dict[str, Any] = {
             **diagnose(states.collected.params),
+            **chain_diagnostics(problem, states.collected.params, data, kept.modes),
             "energy_error": float(energy.mean()),
             "refused_steps": int(np.sum(states.inner.refused)),
             "step_sizes": [float(v) for v in np.asarray(states.inner.tuned.step_size)],

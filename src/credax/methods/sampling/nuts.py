@@ -34,6 +34,6 @@ class NUTS(HamiltonianRecord):
         if self.depth < 1:
             raise InputError(f"depth is {self.depth}; a trajectory doubles at least once")
 
-    def options(self) -> dict[str, int]:
+    def options(self) -> dict[str, int | None]:
         """The most doublings."""
         return {"max_num_doublings": self.depth}
