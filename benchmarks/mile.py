@@ -1,7 +1,8 @@
 """MILE beside sklearn-contrib-bde on UCI sets: NLL, RMSE and processor seconds on the same splits.
 
-Both at the README settings of bde: 8 networks 16-16 with a mean and a standard deviation, prior
-N(0, 1), 5000 warm-up steps, 2000 steps of sampling. Each fit runs in a process of its own, so that
+bde at the settings of its README: 8 networks 16-16 with a mean and a standard deviation, prior
+N(0, 1), 5000 warm-up steps, 2000 steps of sampling; credax with the same model and its own default
+of 8000 warm-up steps. Each fit runs in a process of its own, so that
 compilation and bde's eight virtual devices are part of its cost; the two take turns.
 
 bde asks for an older blackjax than credax, so it has an environment of its own, with credax for
@@ -28,7 +29,7 @@ def ours(data) -> tuple[float, float]:
 
     network = cx.networks.MLP((16, 16), outputs=2)
     prior = cx.GaussianPrior(precision=1.0)
-    problem = cx.Problem(network, cx.HeteroscedasticGaussian(), prior=prior)
+    problem = cx.Problem(network, cx.DeviationGaussian(), prior=prior)
     posterior = cx.fit(problem, cx.MILE(), data.train, progress=False)
     scores = cx.evaluate(posterior.predict(data.test.x), data.test.y, ["nll", "rmse"])
     return float(scores["nll"]), float(scores["rmse"])
@@ -101,6 +102,11 @@ def main() -> None:
             for who, rows in found.items():
                 python = sys.executable if who == OURS else arguments.bde
                 rows.append(measure(who, name, split, python))
+                print(f"{name:18}{who:8}split {split}  {rows[-1]}", flush=True)
+        gaps = [a["nll"] - b["nll"] for a, b in zip(*found.values(), strict=True)]
+        if len(gaps) > 1:
+            error = statistics.stdev(gaps) / len(gaps) ** 0.5
+            print(f"{name:18}NLL of credax minus bde {statistics.fmean(gaps):.3f} ± {error:.3f}")
         for who, rows in found.items():
             parts = []
             for key in ("nll", "rmse", "processor_seconds"):

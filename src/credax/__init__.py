@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from credax.likelihood import Bernoulli as Bernoulli
     from credax.likelihood import BetaNLL as BetaNLL
     from credax.likelihood import Categorical as Categorical
+    from credax.likelihood import DeviationGaussian as DeviationGaussian
     from credax.likelihood import EvidentialDirichlet as EvidentialDirichlet
     from credax.likelihood import EvidentialNormal as EvidentialNormal
     from credax.likelihood import Focal as Focal

@@ -1,9 +1,9 @@
 """How outputs become a density of the target, and what a prediction is: all kinds by name.
 
-Likelihoods: `Categorical`, `Bernoulli`, `Gaussian`, `HeteroscedasticGaussian`, `StudentT`,
-`Poisson`, `NegativeBinomial`. Objectives without a posterior: `LabelSmoothing`, `Focal`,
-`BetaNLL`, `Quantile`, `EvidentialDirichlet`, `EvidentialNormal`. One's own derive from
-`Likelihood`.
+Likelihoods: `Categorical`, `Bernoulli`, `Gaussian`, `HeteroscedasticGaussian`,
+`DeviationGaussian`, `StudentT`, `Poisson`, `NegativeBinomial`. Objectives without a posterior:
+`LabelSmoothing`, `Focal`, `BetaNLL`, `Quantile`, `EvidentialDirichlet`, `EvidentialNormal`. One's
+own derive from `Likelihood`.
 """
 
 from credax.likelihoods.base import Likelihood as Likelihood
@@ -12,6 +12,7 @@ from credax.likelihoods.classes import Bernoulli as Bernoulli
 from credax.likelihoods.classes import Categorical as Categorical
 from credax.likelihoods.counts import NegativeBinomial as NegativeBinomial
 from credax.likelihoods.counts import Poisson as Poisson
+from credax.likelihoods.deviation import DeviationGaussian as DeviationGaussian
 from credax.likelihoods.evidential import EvidentialDirichlet as EvidentialDirichlet
 from credax.likelihoods.evidential import EvidentialNormal as EvidentialNormal
 from credax.likelihoods.gaussian import Gaussian as Gaussian
@@ -29,6 +30,7 @@ BY_NAME: dict[str, type[Likelihood]] = {
     "bernoulli": Bernoulli,
     "gaussian": Gaussian,
     "heteroscedastic": HeteroscedasticGaussian,
+    "heteroscedastic-deviation": DeviationGaussian,
     "student-t": StudentT,
     "poisson": Poisson,
     "negative-binomial": NegativeBinomial,

@@ -238,6 +238,34 @@ def test_the_evidential_losses_are_those_of_their_papers(float64):
     np.testing.assert_allclose(prediction.total, b * (1 + nu) / (nu * (a - 1)), rtol=1e-9)
 
 
+@pytest.mark.usefixtures("float64")
+def test_a_softplus_of_the_deviation():
+    outputs = jnp.array([[0.3, -2.0], [-1.0, 0.5]])
+    y = jnp.array([0.1, 0.4])
+    likelihood = cx.DeviationGaussian()
+    deviation = np.sqrt(np.log1p(np.exp([-2.0, 0.5])) ** 2 + 1e-6)
+    expected = scipy.stats.norm([0.3, -1.0], deviation).logpdf([0.1, 0.4])
+    np.testing.assert_allclose(likelihood.log_prob(outputs, y), expected, rtol=1e-9)
+    np.testing.assert_allclose(
+        likelihood.predict(outputs[None]).aleatoric[:, 0], deviation**2, rtol=1e-9
+    )
+    # The Fisher information of a Gaussian with moments m, v: m' / v and v'² / 2 v².
+    root = likelihood.curvature_root({}, outputs[0], y[0])
+    slope = jax.grad(lambda raw: likelihood.moments(jnp.array([0.3, raw]))[1][0])(-2.0)
+    np.testing.assert_allclose(
+        np.diag(root) ** 2, [1 / deviation[0] ** 2, slope**2 / (2 * deviation[0] ** 4)], rtol=1e-9
+    )
+    np.testing.assert_allclose(
+        likelihood.moments(jnp.asarray(likelihood.from_regressed(np.zeros((2, 1)), 0.25)))[1],
+        0.0625,
+        rtol=1e-9,
+    )
+    floored = likelihood.moments(likelihood.with_floor(outputs, 0.1))[1][:, 0]
+    np.testing.assert_allclose(
+        floored, (0.1 + 0.9 * np.log1p(np.exp([-2.0, 0.5]))) ** 2 + 1e-6, rtol=1e-9
+    )
+
+
 OBJECTIVES = [
     cx.LabelSmoothing(),
     cx.Focal(),

@@ -12,7 +12,7 @@ from credax.data import load
 from credax.experiments.bench import Bench, Trial
 from credax.experiments.experiment import Arm, Data, Experiment, Outcome, Scale
 from credax.experiments.published import Measure, Published
-from credax.likelihood import Gaussian, HeteroscedasticGaussian
+from credax.likelihood import DeviationGaussian, Gaussian, HeteroscedasticGaussian
 from credax.methods.dropout.mc_dropout import MCDropout
 from credax.methods.ensembles.deep_ensemble import DeepEnsemble
 from credax.methods.ensembles.single import Single
@@ -130,7 +130,7 @@ def from_ensembles(chains: dict[str, Any]) -> tuple[Arm, ...]:
     settings = {
         "network": partial(MLP, (16, 16)),
         "prior": lambda rows, network, decay: GaussianPrior(precision=1.0),
-        "likelihood": HeteroscedasticGaussian(),
+        "likelihood": DeviationGaussian(),
     }
     kept, transitions = chains["samples"], chains["samples"] * chains.get("thinning", 1)
     modes, warmup = 4 * chains["modes"], 20 * chains["warmup"]

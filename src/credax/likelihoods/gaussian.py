@@ -99,9 +99,13 @@ class MeanAndVariance(Likelihood):
         """Half of the outputs."""
         return outputs // 2
 
+    def moments(self, outputs: Array) -> tuple[Array, Array]:
+        """A hook: means and variances of network outputs."""
+        return split_variance(outputs)
+
     def predict(self, outputs: Float[Array, "members batch outputs"]) -> GaussianPrediction:
         """Mixture of the members' Gaussians."""
-        return GaussianPrediction(*split_variance(outputs))
+        return GaussianPrediction(*self.moments(outputs))
 
     def check(self, y: np.ndarray, outputs: int) -> None:
         """Two outputs per target, all targets finite."""
@@ -118,11 +122,11 @@ class MeanAndVariance(Likelihood):
 
     def compared(self, outputs, *, raw):
         """The means, or all outputs."""
-        return outputs if raw else split_variance(outputs)[0]
+        return outputs if raw else self.moments(outputs)[0]
 
     def centres(self, outputs, y):
         """The means."""
-        return split_variance(outputs)[0]
+        return self.moments(outputs)[0]
 
 
 class HeteroscedasticGaussian(MeanAndVariance):
@@ -136,7 +140,7 @@ class HeteroscedasticGaussian(MeanAndVariance):
 
     def log_prob(self, outputs: Array, y: Float[Array, "batch *targets"]) -> Array:
         """Log-density of each row, summed over targets."""
-        return log_normal(*split_variance(outputs), y)
+        return log_normal(*self.moments(outputs), y)
 
     def curvature_root(self, params, outputs, y):
         """``1/σ`` of the mean and, of the variance ``v(raw)``, ``v' / (√2 v)``."""

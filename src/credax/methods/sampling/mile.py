@@ -57,7 +57,7 @@ class MILE(Modes):
     """Networks of the ensemble, and chains."""
     samples: int = 100
     """Networks kept of each chain."""
-    warmup: int = 5000
+    warmup: int = 8000
     """Steps before the first sample, in which step size and length are found."""
     thinning: int = 20
     """Steps from one kept network to the next."""
