@@ -247,7 +247,7 @@ def test_a_softplus_of_the_deviation():
     expected = scipy.stats.norm([0.3, -1.0], deviation).logpdf([0.1, 0.4])
     np.testing.assert_allclose(likelihood.log_prob(outputs, y), expected, rtol=1e-9)
     np.testing.assert_allclose(
-        likelihood.predict(outputs[None]).aleatoric[:, 0], deviation**2, rtol=1e-9
+        jnp.ravel(likelihood.predict(outputs[None]).aleatoric), deviation**2, rtol=1e-9
     )
     # The Fisher information of a Gaussian with moments m, v: m' / v and v'² / 2 v².
     root = likelihood.curvature_root({}, outputs[0], y[0])

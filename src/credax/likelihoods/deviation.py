@@ -19,7 +19,7 @@ class DeviationGaussian(HeteroscedasticGaussian):
     ensembles, ICLR 2025.
 
     >>> outputs = jnp.array([[0.0, -4.6]])
-    >>> round(float(DeviationGaussian().predict(outputs[None]).aleatoric[0, 0]) ** 0.5, 3)
+    >>> round(float(DeviationGaussian().moments(outputs)[1][0, 0]) ** 0.5, 3)
     0.01
     """
 
