@@ -127,8 +127,42 @@ ROWS = {
 }
 
 
-def test_the_nine_sets_are_listed():
-    assert [name for name in names() if name.startswith("uci/")] == [f"uci/{n}" for n in ROWS]
+def test_the_sets_are_listed():
+    expected = [f"uci/{n}" for n in (*ROWS, "airfoil", "bike-sharing")]
+    assert [name for name in names() if name.startswith("uci/")] == expected
+
+
+HOUR = (
+    "instant,dteday,season,yr,mnth,hr,holiday,weekday,workingday,weathersit,temp,atemp,hum,"
+    "windspeed,casual,registered,cnt"
+)
+
+
+def test_tables_of_the_repository_itself(tmp_path):
+    """Airfoil by tabs, bikes by commas without the date and the two parts of the count."""
+    lines = [f"{800 + i}\t0\t0.3048\t71.3\t0.00266{i}\t{126 + i}.201" for i in range(20)]
+    (tmp_path / "airfoil_self_noise.dat").write_text("\n".join(lines) + "\n")
+    data = load("uci/airfoil", tmp_path, download=False)
+    assert data.train.x.shape == (18, 5)
+    rows = np.concatenate([data.train.x[:, 0], data.test.x[:, 0]])
+    np.testing.assert_array_equal(np.sort(rows), 800 + np.arange(20))
+    np.testing.assert_allclose(data.train.y, data.train.x[:, 0] - 800 + 126.201, rtol=1e-6)
+    other = load("uci/airfoil", tmp_path, split=1, download=False)
+    assert not np.array_equal(other.test.x, data.test.x)
+    lines = [f"{i},2011-01-01,1,0,1,{i},0,6,0,1,0.24,0.28,0.81,0.0,3,{i},{i + 3}" for i in range(9)]
+    (tmp_path / "uci").mkdir()
+    (tmp_path / "uci" / "hour.csv").write_text("\n".join([HOUR, *lines]) + "\n")
+    bikes = load("uci/bike-sharing", tmp_path, download=False)
+    assert bikes.train.x.shape == (8, 12)
+    np.testing.assert_array_equal(bikes.train.y, bikes.train.x[:, 3] + 3)
+    with pytest.raises(InputError, match="split is -1; uci/airfoil has the splits 0, 1, 2 and so"):
+        load("uci/airfoil", tmp_path, split=-1, download=False)
+    (tmp_path / "airfoil_self_noise.dat").write_text("800\tabc\n")
+    with pytest.raises(InputError, match="is not the published table"):
+        load("uci/airfoil", tmp_path, download=False)
+    (tmp_path / "uci" / "hour.csv").write_text("a,b\n1,2\n")
+    with pytest.raises(InputError, match="has no column 'season'"):
+        load("uci/bike-sharing", tmp_path, download=False)
 
 
 @pytest.mark.parametrize("name", ROWS if with_shared("uci.tar.xz") else ["concrete"])

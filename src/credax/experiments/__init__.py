@@ -81,6 +81,10 @@ REGISTRY = {
     ),
     "hmc-exchangeability": ("hmc_exchangeability", "do chains of HMC visit every order of units"),
     "uci": ("uci", "regression on the UCI sets with their standard splits"),
+    "mile-tabular": (
+        "mile_tabular",
+        "microcanonical ensembles on the tables of their paper (Sommer et al. 2025)",
+    ),
     "uci-function-space": (
         "uci_function_space",
         "Gaussian processes, VIP and functional VI on the UCI sets (Ma et al., Sun et al. 2019)",

@@ -82,6 +82,7 @@ class Bench:
             self.dataset.train,
             key=trial.seed,
             training=self.scale.training_of(trial.arm),
+            validation=self.dataset.validation,
             folder=trial.folder,
             config={
                 "experiment": self.experiment.name,
