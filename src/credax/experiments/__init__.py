@@ -85,6 +85,10 @@ REGISTRY = {
         "mile_tabular",
         "microcanonical ensembles on the tables of their paper (Sommer et al. 2025)",
     ),
+    "mile-images": (
+        "mile_images",
+        "microcanonical ensembles of convolutional networks beside SGHMC and Laplace",
+    ),
     "uci-function-space": (
         "uci_function_space",
         "Gaussian processes, VIP and functional VI on the UCI sets (Ma et al., Sun et al. 2019)",
