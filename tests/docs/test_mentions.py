@@ -50,3 +50,8 @@ def test_a_method_page_says_what_it_must(name):
     assert "## References" in text
     for test in re.findall(r"`(tests/[\w./-]+)`", text):
         assert (ROOT / test).exists()
+
+
+@pytest.mark.parametrize("path", TEXTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_no_merge_was_left_open(path):
+    assert not re.search(r"^(<{7}|>{7}|={7}$)", path.read_text(), re.M)
