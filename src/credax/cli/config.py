@@ -71,7 +71,7 @@ class Task:
     """How outputs become probabilities: categorical, bernoulli, label-smoothing, focal,
     evidential-dirichlet; gaussian, heteroscedastic, heteroscedastic-deviation, student-t, poisson,
     negative-binomial, quantile, beta-nll, evidential-normal; or FILE.py:NAME of your own; auto is
-    categorical or heteroscedastic."""
+    categorical or heteroscedastic, with --target heteroscedastic-deviation."""
     weight_decay: float | None = 5e-4
     """Weight decay on the mean loss: a Gaussian prior of precision (training rows x decay).
 

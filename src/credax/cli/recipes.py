@@ -22,12 +22,19 @@ _FOLDER = Task(
     ),
 )
 
-# Small tables are fitted exactly in a few epochs: the best epoch on the validation rows is kept.
+# Small tables are fitted exactly in a few epochs, and some need thousands of steps: every network
+# stops by itself when the validation rows say so, and its best epoch is kept.
 _TABLE = Task(
     network="auto",
     weight_decay=None,
-    training=_TABULAR.replace(epochs=60, learning_rate=0.003, keep_best=True),
+    training=_TABULAR.replace(
+        epochs=300, optimiser="adamw", learning_rate=0.003, keep_best=True, patience=30
+    ),
 )
+_WITHOUT_STOPPING = 60
+"""Epochs on a table of methods that cannot stop early."""
+_MOST_STEPS = 30_000
+"""Of early stopping on a large table."""
 
 # Tasks: one step takes 16 of them, as the references do.
 _TASKS = Task(
@@ -72,11 +79,18 @@ def recipe_of(flags: list[str]) -> Task:
 
 
 def for_rows(training: Training, rows: int) -> Training:
-    """The settings with the default batch of a user's own data no larger than that data."""
+    """The settings with the default batch of a user's own data no larger than that data.
+
+    On a large table the default number of epochs is smaller.
+    """
     defaults = (_TABULAR.batch_size, _TASKS.training.batch_size)
-    if training.batch_size not in defaults or training.batch_size <= rows:
+    if training.batch_size in defaults and training.batch_size > rows:
+        training = training.replace(batch_size=rows)
+    table = _TABLE.training
+    if (training.epochs, training.patience) != (table.epochs, table.patience):
         return training
-    return training.replace(batch_size=rows)
+    most = max(table.patience or 1, _MOST_STEPS // training.steps_per_epoch(rows))
+    return training.replace(epochs=min(training.epochs, most))
 
 
 def recipe(data: str, network: str = "auto") -> Task:
@@ -92,20 +106,23 @@ def recipe(data: str, network: str = "auto") -> Task:
 
 
 def for_method(training: Training, record: type, flags: list[str]) -> Training:
-    """The training without ``keep_best``, where the recipe set it and the method has no best epoch.
+    """The training without early stopping, where the recipe set it and no best epoch exists.
 
-    Methods that collect along a trajectory, or sample, keep more than one network. Neural processes
-    take a lower rate than a table's recipe.
+    Methods that collect along a trajectory, or sample, keep more than one network; those that train
+    an ensemble first stop that early. Neural processes take a lower rate than a table's recipe.
     """
     from credax.functions.process_record import RATE, NeuralProcessRecord
     from credax.methods.ensemble import Ensemble
     from credax.methods.ensembles.single import Single
+    from credax.methods.sampling.mile import MILE
 
+    given = {flag.split("=")[0] for flag in flags}
     if issubclass(record, NeuralProcessRecord):
-        rated = any(flag.split("=")[0] == "--learning-rate" for flag in flags)
-        slow = rated or training.optimiser != "adam" or training.learning_rate <= RATE
+        slow = training.optimiser not in ("adam", "adamw") or training.learning_rate <= RATE
+        slow = slow or "--learning-rate" in given
         training = training if slow else training.replace(learning_rate=RATE)
-    chosen = any(flag.split("=")[0] in ("--keep-best", "--no-keep-best") for flag in flags)
-    if chosen or not training.keep_best or issubclass(record, (Ensemble, Single)):
+    chosen = given & {"--keep-best", "--no-keep-best", "--patience"}
+    if chosen or not training.keep_best or issubclass(record, (Ensemble, Single, MILE)):
         return training
-    return training.replace(keep_best=False)
+    epochs = training.epochs if "--epochs" in given else _WITHOUT_STOPPING
+    return training.replace(keep_best=False, patience=None, epochs=epochs)
