@@ -236,11 +236,11 @@ def test_options_of_tables_are_for_tables(capsys, tmp_path, monkeypatch):
     rest = ["--target", "spent", "--ignore", "id"]
     assert main([*command, "t.csv", *rest, "--json"]) == 0
     plan = json.loads(capsys.readouterr().out)
-    assert plan["config"]["task"]["likelihood"] == "heteroscedastic"
+    assert plan["config"]["task"]["likelihood"] == "heteroscedastic-deviation"
     assert plan["rows"] == {"train": 204, "validation": 36, "test": 60}
     many = [[*row[:5], str(k % 4), row[6]] for k, row in enumerate(ROWS)]
     write_table("t.csv", many)
-    for task, name in (("auto", "categorical"), ("regression", "heteroscedastic")):
+    for task, name in (("auto", "categorical"), ("regression", "heteroscedastic-deviation")):
         assert main([*command, "t.csv", *rest, "--task", task, "--json"]) == 0
         assert json.loads(capsys.readouterr().out)["config"]["task"]["likelihood"] == name
 

@@ -8,7 +8,7 @@ import pytest
 import credax as cx
 from credax.cli.config import Compare, Task, read_arguments
 from credax.cli.job import Job
-from credax.cli.recipes import recipe_of
+from credax.cli.recipes import for_rows, recipe_of
 from credax.cli.variants import read_grid, read_variants
 from credax.report import Comparison, Result, latex, summarise
 
@@ -120,6 +120,17 @@ def test_the_recipe_of_a_table_keeps_the_best_epoch_where_a_method_can():
     assert task.validation > 0
     kept = [v.task.training.keep_best for v in read_variants(("single", "swag"), None, task, None)]
     assert kept == [True, False]
+    # What cannot stop early trains for fewer epochs, unless these are chosen; chains begin at an
+    # ensemble that stops.
+    epochs = [
+        (v.task.training.epochs, v.task.training.patience)
+        for v in read_variants(("single", "mile", "swag"), None, task, None)
+    ]
+    assert epochs == [(300, 30), (300, 30), (60, None)]
+    (swag,) = read_variants(("swag",), None, task, None, ["--epochs=300"])
+    assert swag.task.training.epochs == 300
+    assert for_rows(task.training, 32_000).epochs == 30
+    assert for_rows(task.training, 3200).epochs == 300
     # Chosen by the user it stays, and the method says that it cannot.
     (swag,) = read_variants(("swag",), None, task, None, ["--keep-best"])
     assert swag.task.training.keep_best
