@@ -41,6 +41,8 @@ class ANP(NeuralProcessRecord):
     """Whether points of a context also look at each other in the encoders."""
     aggregate: Aggregate = "mean_and_count"
     """Of the latent path: mean (loses how many points there are), mean_and_count or sum."""
+    frequencies: int = 8
+    """Sines and cosines of each input column that are inputs too; 0 is the published form."""
     empty: Literal["learned", "zero"] = "learned"
     """What stands for a context without points: a learned vector, or zeros."""
     objective: Objective = "elbo"
@@ -58,6 +60,7 @@ class ANP(NeuralProcessRecord):
         self.at_least(1, "hidden", "latent", "encoder_layers", "decoder_layers", "heads")
         self.at_least(1, "samples", "members")
         self.one_of("attention", ("multihead", "uniform"))
+        self.at_least(0, "frequencies")
         self.one_of("aggregate", AGGREGATES)
         self.one_of("empty", ("learned", "zero"))
         self.one_of("objective", ("elbo", "npml"))
@@ -74,6 +77,7 @@ class ANP(NeuralProcessRecord):
             encoder_layers=self.encoder_layers,
             decoder_layers=self.decoder_layers,
             aggregate=self.aggregate,
+            frequencies=self.frequencies,
             empty=self.empty,
             latent_size=self.latent,
             latent_floor=self.latent_floor,

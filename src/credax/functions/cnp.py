@@ -32,6 +32,8 @@ class CNP(NeuralProcessRecord):
     """Hidden layers of the decoder."""
     aggregate: Aggregate = "mean_and_count"
     """Of the encoded points: mean (loses how many there are), mean_and_count or sum."""
+    frequencies: int = 8
+    """Sines and cosines of each input column that are inputs too; 0 is the published form."""
     empty: Literal["learned", "zero"] = "learned"
     """What stands for a context without points: a learned vector, or zeros."""
 
@@ -39,6 +41,7 @@ class CNP(NeuralProcessRecord):
         """Sizes from 1, known words."""
         NeuralProcessRecord.check(self)
         self.at_least(1, "hidden", "encoder_layers", "decoder_layers")
+        self.at_least(0, "frequencies")
         self.one_of("aggregate", AGGREGATES)
         self.one_of("empty", ("learned", "zero"))
 
@@ -49,5 +52,6 @@ class CNP(NeuralProcessRecord):
             encoder_layers=self.encoder_layers,
             decoder_layers=self.decoder_layers,
             aggregate=self.aggregate,
+            frequencies=self.frequencies,
             empty=self.empty,
         )

@@ -37,6 +37,8 @@ class NP(NeuralProcessRecord):
     """Hidden layers of the decoder."""
     aggregate: Aggregate = "mean_and_count"
     """Of the encoded points: mean (loses how many there are), mean_and_count or sum."""
+    frequencies: int = 8
+    """Sines and cosines of each input column that are inputs too; 0 is the published form."""
     empty: Literal["learned", "zero"] = "learned"
     """What stands for a context without points: a learned vector, or zeros."""
     deterministic: bool = True
@@ -55,6 +57,7 @@ class NP(NeuralProcessRecord):
         NeuralProcessRecord.check(self)
         self.at_least(1, "hidden", "latent", "encoder_layers", "decoder_layers")
         self.at_least(1, "samples", "members")
+        self.at_least(0, "frequencies")
         self.one_of("aggregate", AGGREGATES)
         self.one_of("empty", ("learned", "zero"))
         self.one_of("objective", ("elbo", "npml"))
@@ -66,6 +69,7 @@ class NP(NeuralProcessRecord):
             encoder_layers=self.encoder_layers,
             decoder_layers=self.decoder_layers,
             aggregate=self.aggregate,
+            frequencies=self.frequencies,
             empty=self.empty,
             latent_size=self.latent,
             deterministic=self.deterministic,

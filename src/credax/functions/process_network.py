@@ -19,6 +19,7 @@ from credax.functions.set_layers import (
     init_dense,
     init_layers,
     layers,
+    waves,
 )
 
 Attention = Literal["multihead", "uniform"]
@@ -90,9 +91,11 @@ class SetNetwork(ProcessNetwork):
     attention: Attention | None = None
     heads: int = 8
     self_attention: bool = False
+    frequencies: int = 0
 
     def init(self, key, columns: int, values: int, outputs: int) -> PyTree:
         """He's initialisation; tokens of an empty context begin at zero."""
+        columns *= 1 + 2 * self.frequencies
         names = ("path", "attention", "query", "self", "latent", "latent_self", "out", "moments")
         keys = dict(zip(names, jax.random.split(key, len(names)), strict=True))
         width, size = self.hidden, aggregated_size(self.hidden, self.aggregate)
@@ -126,7 +129,7 @@ class SetNetwork(ProcessNetwork):
         encoded = self._encoded(path, context)
         if self.attention != "multihead":
             return {"whole": aggregate(encoded, context.mask, self._empty(path), self.aggregate)}
-        keys = layers(path["queries"], context.x)
+        keys = layers(path["queries"], waves(context.x, self.frequencies))
         return {"keys": keys, "values": encoded, "mask": context.mask}
 
     def latent(self, params, points: Points) -> Latent:
@@ -141,7 +144,7 @@ class SetNetwork(ProcessNetwork):
 
     def outputs(self, params, context, z, x) -> Array:
         """The decoder of ``(r, z, x*)``."""
-        points = x.shape[1]
+        points, x = x.shape[1], waves(x, self.frequencies)
         parts = [x]
         if self.deterministic:
             parts.append(self._reached(params["path"], context, x))
@@ -166,7 +169,8 @@ class SetNetwork(ProcessNetwork):
         return jnp.concatenate([found, jnp.broadcast_to(size, (*found.shape[:2], 2))], axis=-1)
 
     def _encoded(self, path, points: Points) -> Array:
-        found = layers(path["encoder"], jnp.concatenate([points.x, points.values], axis=-1))
+        x = waves(points.x, self.frequencies)
+        found = layers(path["encoder"], jnp.concatenate([x, points.values], axis=-1))
         if not self.self_attention:
             return found
         return found + attend(path["self"], found, found, found, points.mask, self.heads)

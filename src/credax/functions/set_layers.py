@@ -11,6 +11,8 @@ Aggregate = Literal["mean", "mean_and_count", "sum"]
 AGGREGATES = ("mean", "mean_and_count", "sum")
 UNIT = 10.0
 """A sum counts in tens of points, so that layers see numbers of order one."""
+FREQUENCY = 0.9
+"""Lowest frequency in standard units: one wave over seven standard deviations."""
 COUNTS = 2
 """Numbers that say how large a set is."""
 
@@ -42,6 +44,22 @@ def layers(params: list[dict], x: Float[Array, "*batch inputs"]) -> Float[Array,
     for one in params[:-1]:
         x = jax.nn.relu(dense(one, x))
     return dense(params[-1], x)
+
+
+def waves(x: Float[Array, "*batch columns"], count: int) -> Float[Array, "*batch features"]:
+    """The columns, followed by ``sin(k ω x)`` and ``cos(k ω x)`` for ``k = 1 .. count``.
+
+    With them a mean over points can hold what a curve does at every scale, as the Fourier
+    coefficients of a curve do.
+
+    >>> waves(jnp.zeros((1, 2)), 3).shape
+    (1, 14)
+    """
+    if not count:
+        return x
+    angles = x[..., None] * (FREQUENCY * jnp.arange(1, count + 1, dtype=x.dtype))
+    angles = angles.reshape(*x.shape[:-1], -1)
+    return jnp.concatenate([x, jnp.sin(angles), jnp.cos(angles)], axis=-1)
 
 
 def counted(mask: Bool[Array, "tasks points"], dtype: Any) -> Float[Array, "tasks 2"]:
