@@ -141,7 +141,7 @@ def test_too_many_rows_for_a_joint_covariance_are_refused():
     problem, variables, data = case("regression")
     record = cx.Laplace(prior_precision=1.0, memory=1e-3)
     posterior = surround(problem, [variables], data, record)
-    with pytest.raises(InputError, match="joint is True and 1000 rows.*0.001 GB.*fewer rows"):
+    with pytest.raises(InputError, match=r"joint is True and 1000 rows.*0.001 GB.*fewer rows"):
         posterior.function_moments(np.zeros((1000, 2)), joint=True)
 
 

@@ -78,7 +78,9 @@ class Laplace(Modes):
     memory: float = 1.0
     """Gigabytes that curvature and Jacobians may take."""
     modes: int = 1
-    """Independent networks, mixed uniformly: multi-Laplace. Around a population nothing trains."""
+    """Independent networks, mixed: multi-Laplace. Around a population nothing trains."""
+    weights: Literal["equal", "evidence"] = "equal"
+    """How modes are mixed: all alike, or in proportion to their evidence."""
 
     def __post_init__(self):
         Modes.__post_init__(self)
@@ -219,7 +221,9 @@ class Laplace(Modes):
 
     def _options(self) -> dict[str, Any]:
         names = ("structure", "subset", "bias", "predictive", "link", "samples", "memory")
+        # Only where they differ from what older files mean.
         names += ("curvature",) if self.curvature != "ggn" else ()
+        names += ("weights",) if self.weights != "equal" else ()
         return {name: getattr(self, name) for name in names} | {"leaves": list(self.leaves)}
 
     def _check(self, problem: Problem, num_data: int) -> None:

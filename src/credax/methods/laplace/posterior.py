@@ -1,5 +1,6 @@
 """A Gaussian around each mode, and predictions of the network linearised there."""
 
+import dataclasses
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key, UInt32
+from scipy.special import softmax
 
 from credax.errors import DamagedFile, InputError
 from credax.files import arranged, load_arrays, save_tree
@@ -28,6 +30,7 @@ from credax.methods.laplace.predict import (
     sampled_outputs,
 )
 from credax.methods.laplace.stored import CLOSED_LINKS, FIELDS, plan_of, size_of
+from credax.mixing import pick_members, weighted
 from credax.network import Variables
 from credax.posterior import (
     AroundPopulation,
@@ -71,7 +74,7 @@ class LaplaceGaussian(eqx.Module):
 
 
 class LaplacePosterior(AroundPopulation):
-    """``N(θ*, (H / T + P₀)⁻¹)`` around each network, mixed uniformly.
+    """``N(θ*, (H / T + P₀)⁻¹)`` around each network, mixed by ``weights``, uniform without.
 
     With ``predictive="linearised"`` outputs are Gaussian, ``f ~ N(f(x; θ*), J Σ Jᵀ)``; members of a
     prediction are nodes of that Gaussian, ``samples`` per mode, or one per mode for the closed
@@ -146,9 +149,9 @@ class LaplacePosterior(AroundPopulation):
     ) -> tuple[Float[Array, "modes batch outputs"], Float[Array, "modes batch outputs ..."]]:
         """Mean and covariance ``J Σ Jᵀ`` of the linearised outputs, in standard units, no noise.
 
-        The covariance is ``[modes, batch, outputs, outputs]``, of each row's outputs; with ``joint``
-        ``[modes, batch, outputs, batch, outputs]``, of the outputs of all rows, which takes the
-        square of rows times outputs, and a Jacobian of all rows while it is computed.
+        The covariance is ``[modes, batch, outputs, outputs]``, of each row's outputs. With
+        ``joint`` it is that of the outputs of all rows, ``[modes, batch, outputs, batch,
+        outputs]``: the square of rows times outputs, and a Jacobian of all rows on the way.
         """
         if joint:
             rows, itemsize = len(self.networks.check(x)), self._dtype.itemsize
@@ -171,17 +174,23 @@ class LaplacePosterior(AroundPopulation):
             concatenate(self._blocks(x, batch_size, lambda rows, i=i: each(i, rows)))
             for i in range(self.num_modes)
         ]
-        return jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *parts)
+        return self._mixed(parts)
 
     def predict_fn(self) -> Callable[[Array], Prediction]:
         """`predict` as a pure function of raw inputs, all rows at once, without checks."""
         each = self._predictive()
 
         def function(x) -> Prediction:
-            parts = [each(mode, x) for mode in range(self.num_modes)]
-            return jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *parts)
+            return self._mixed([each(mode, x) for mode in range(self.num_modes)])
 
         return function
+
+    def _mixed(self, parts: list[Prediction]) -> Prediction:
+        """The predictions of all modes as one; the members of a mode share its weight."""
+        whole = jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *parts)
+        if self.weights is None:
+            return whole
+        return weighted(whole, np.repeat(self.weights, self.draws) / self.draws)
 
     def _predictive(self) -> Callable[[int, Any], Prediction]:
         """The prediction of one mode for rows."""
@@ -191,11 +200,18 @@ class LaplacePosterior(AroundPopulation):
         return lambda mode, rows: self._sampled(mode, vectors[mode], rows)
 
     def sample(self, key: Key[Array, ""], n: int) -> Variables:
-        """``n`` networks with drawn weights, as evenly over the modes as ``n`` allows."""
+        """``n`` networks with drawn weights, as evenly over the modes as ``n`` allows.
+
+        Modes of unequal weight are drawn by these.
+        """
         if n < 1:
             raise InputError(f"n is {n}; draw at least 1")
         order, keys = jax.random.split(key)
-        which = np.asarray(jax.random.permutation(order, jnp.arange(n) % self.num_modes))
+        if self.weights is None:
+            which = jax.random.permutation(order, jnp.arange(n) % self.num_modes)
+        else:
+            which = pick_members(order, (n,), self.num_modes, self.weights)
+        which = np.asarray(which)
         own = jax.random.split(keys, n)
         rows = [np.flatnonzero(which == mode) for mode in range(self.num_modes)]
         drawn = [self._draw(mode, own[r]) for mode, r in enumerate(rows) if len(r)]
@@ -314,4 +330,7 @@ def laplace_posterior(
     """The posterior of these Gaussians, its covariances factorised."""
     dtype = jax.tree.leaves(networks.variables.params)[0].dtype
     factors = tuple(gaussian.factors(dtype) for gaussian in gaussians)
-    return LaplacePosterior(networks, gaussians, factors, seeds, plan, options)
+    made = LaplacePosterior(networks, gaussians, factors, seeds, plan, options)
+    if options.get("weights") != "evidence":
+        return made
+    return dataclasses.replace(made, networks=weighted(networks, softmax(made.log_evidence)))

@@ -33,6 +33,7 @@ _OPTIONS = {
     "predictive": one_of("linearised", "sampled"),
     "samples": kind("a whole number to 2^20", lambda v: type(v) is int and 0 < v <= 2**20),
     "structure": one_of("kfac", "full", "diagonal", "low_rank", "functional"),
+    "weights": Optional(one_of("equal", "evidence")),
     "curvature": Optional(one_of("ggn", "empirical_fisher", "hessian")),
     "subset": TEXT,
 }
