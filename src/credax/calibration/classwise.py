@@ -40,7 +40,7 @@ class _ClassMaps(eqx.Module):
         probs = chosen_probs(prediction, self.apply_to)
         return _divide(self.raw(probs), probs)
 
-    def __call__(self, prediction: ClassPrediction) -> ClassPrediction:
+    def __call__(self: Any, prediction: ClassPrediction) -> ClassPrediction:
         """The calibrated prediction; jit-able."""
         return calibrated(prediction, self.apply_to, self._renormalised(prediction)[0])
 

@@ -39,9 +39,16 @@ def mixture_log_density(
     variances = np.asarray(prediction.variances, np.float64)
     squares = np.square(y - np.asarray(prediction.means, np.float64)) / variances
     each = -0.5 * (np.log(2 * np.pi * variances) + squares)
-    if prediction.weights is None:
-        return logsumexp(each, axis=0) - np.log(len(each))
-    return logsumexp(each, axis=0, b=np.asarray(prediction.weights)[:, None, None])
+    return log_mixture(each, prediction.weights)
+
+
+def log_mixture(values: Float[np.ndarray, "members ..."], weights: Weights) -> np.ndarray:
+    """``log Σ_m w_m exp v_m`` on the host."""
+    if weights is None:
+        return logsumexp(values, axis=0) - np.log(len(values))
+    with np.errstate(divide="ignore"):
+        logs = np.log(weights).reshape((-1,) + (1,) * (values.ndim - 1))
+    return np.asarray(logsumexp(values + logs, axis=0))
 
 
 def mixture_quantiles(

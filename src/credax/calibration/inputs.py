@@ -10,8 +10,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
-from scipy.special import logsumexp
 
+from credax.calibration.gaussian_mixture import log_mixture
 from credax.calibration.protocol import ApplyTo
 from credax.errors import InputError
 from credax.metrics.checks import check
@@ -31,11 +31,7 @@ def class_arrays(
     check(prediction, y)
     logs = np.asarray(prediction.log_probs, np.float64)
     if apply_to == "mixture":
-        shares = None if prediction.weights is None else np.asarray(prediction.weights)
-        if shares is None:
-            logs = logsumexp(logs, axis=0, keepdims=True) - np.log(len(logs))
-        else:
-            logs = logsumexp(logs, axis=0, keepdims=True, b=shares[:, None, None])
+        logs = log_mixture(logs, prediction.weights)[None]
     logs = np.where(np.isneginf(logs), LOG_FLOOR, logs)
     return np.ascontiguousarray(np.moveaxis(logs, -1, 0)), y
 

@@ -5,6 +5,7 @@ eigenvalues, which the Gauss-Newton matrix never has.
 """
 
 from collections.abc import Callable
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -54,7 +55,7 @@ def _columns(problem, variables, subset: Subset, part: Part, diagonal: bool) -> 
 
 
 @eqx.filter_jit
-def _product(problem, variables, subset: Subset, part: Part, vector: Array) -> Array:
+def _product(problem, variables, subset: Subset, part: Part, vector: Any) -> Array:
     start = subset.take(problem.weights(variables.params))
     slope = _slope(problem, variables, subset, part)
     return jax.jvp(slope, (start,), (jnp.asarray(vector, start.dtype),))[1]

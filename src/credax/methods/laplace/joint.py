@@ -9,6 +9,7 @@ from jaxtyping import Array, Float
 
 from credax.errors import InputError
 from credax.methods.laplace.curvature import jacobian, opened
+from credax.methods.laplace.likelihood import row_outputs
 from credax.methods.laplace.plan import Plan
 from credax.network import Variables
 from credax.problem import Problem
@@ -24,7 +25,7 @@ def half_jacobians(
     others = [(piece, factor) for piece, factor in pairs if piece.kind != "kronecker"]
 
     def one(row):
-        outputs, halves = None, []
+        outputs, halves = row_outputs(problem, variables, row), []
         if kernels:
             unit = lambda o: jnp.eye(len(o), dtype=o.dtype)  # noqa: E731
             found = opened(problem, variables, plan.layers, plan.joint, row, unit)
