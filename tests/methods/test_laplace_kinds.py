@@ -9,6 +9,7 @@ from laplace_cases import surround
 import credax as cx
 from credax.errors import InputError
 from credax.methods.laplace.blocks import Kronecker
+from credax.methods.laplace.spectra import eigenpairs
 from credax.methods.laplace.subset import Subset, named
 
 pytestmark = [
@@ -231,17 +232,35 @@ def test_a_hessian_that_is_not_positive_is_refused_with_its_least_eigenvalue():
         surround(problem, [variables], data, record)
 
 
-def test_large_factors_in_single_precision_give_the_same_posterior():
-    """Against double precision: log-determinant, and variances along rows of the data."""
+@pytest.mark.parametrize("rows", [2000, 300])
+def test_large_factors_give_the_same_posterior(rows):
+    """Summed in single precision, and of few rows, against double precision throughout."""
     rng = np.random.default_rng(6)
-    rows = np.maximum(rng.normal(size=(2000, 1100)), 0).astype(np.float32)
-    a, g = rows.T.astype(np.float64) @ rows / 2000, np.diag([3000.0, 5.0, 0.01])
-    exact, single = (Kronecker.of(a, g, dtype) for dtype in (np.float64, np.float32))
-    for prior in (0.1, 10.0):
-        np.testing.assert_allclose(single.log_det(1.0, prior), exact.log_det(1.0, prior), rtol=1e-5)
-        direction = jnp.asarray(rng.normal(size=(5, a.shape[0] * 3)))
+    a = np.maximum(rng.normal(size=(rows, 1100)), 0).astype(np.float32)
+    values, vectors = np.linalg.eigh(a.T.astype(np.float64) @ a / rows)
+    a, g = (a.T @ a).astype(np.float64) / rows, np.diag([3000.0, 5.0, 0.01])
+    exact = Kronecker(vectors, np.maximum(values, 0), np.eye(3), np.diag(g))
+    found = Kronecker.of(a, g, np.float32, (rows, rows))
+    np.testing.assert_allclose(found.inputs.T @ found.inputs, np.eye(1100), atol=2e-5)
+    for prior in (1.0, 10.0):
+        np.testing.assert_allclose(found.log_det(1.0, prior), exact.log_det(1.0, prior), rtol=1e-4)
+        direction = jnp.asarray(rng.normal(size=(5, 3300)))
         variances = [
             np.square(block.factor(1.0, prior, np.float64).half(direction)).sum(-1)
-            for block in (exact, single)
+            for block in (exact, found)
         ]
-        np.testing.assert_allclose(variances[1], variances[0], rtol=1e-4)
+        np.testing.assert_allclose(variances[1], variances[0], rtol=1e-3)
+
+
+def test_few_outer_products_in_double_precision_are_decomposed_exactly():
+    rng = np.random.default_rng(7)
+    rows = rng.normal(size=(40, 1030))
+    matrix = rows.T @ rows
+    vectors, values = eigenpairs(matrix, np.float64, 40)
+    assert np.sum(values > 0) == 40
+    np.testing.assert_allclose(vectors.T @ vectors, np.eye(1030), atol=1e-10)
+    np.testing.assert_allclose((vectors * values) @ vectors.T, matrix, atol=1e-9)
+    # A bound that is wrong is no harm.
+    full = rng.normal(size=(1100, 1030))
+    vectors, values = eigenpairs(full.T @ full, np.float64, 40)
+    np.testing.assert_allclose((vectors * values) @ vectors.T, full.T @ full, atol=1e-8)

@@ -14,9 +14,7 @@ import scipy.linalg
 from jaxtyping import Array, Float
 
 from credax.errors import InputError
-
-# Of the factors of a Kronecker block: larger ones are decomposed in the network's precision.
-LARGEST_IN_DOUBLE = 1024
+from credax.methods.laplace.spectra import eigenpairs
 
 
 class DenseFactor(eqx.Module):
@@ -195,9 +193,16 @@ class Kronecker(eqx.Module):
     kind = "kronecker"
 
     @classmethod
-    def of(cls, a: np.ndarray, g: np.ndarray, dtype: Any = np.float64) -> "Kronecker":
-        """From both factors, whose products were summed in ``dtype``."""
-        return cls(*_eigenpairs(a, dtype), *_eigenpairs(g, dtype))
+    def of(
+        cls,
+        a: np.ndarray,
+        g: np.ndarray,
+        dtype: Any = np.float64,
+        ranks: tuple[int, int] | None = None,
+    ) -> "Kronecker":
+        """From both factors, sums in ``dtype`` of so many (``ranks``) outer products each."""
+        first, second = ranks or (len(a), len(g))
+        return cls(*eigenpairs(a, dtype, first), *eigenpairs(g, dtype, second))
 
     def spectrum(self) -> np.ndarray:
         """All products of eigenvalues."""
@@ -235,17 +240,6 @@ def template(kind: str, shapes: list[list[int]]) -> Block:
     """A block of shapes only, to read a file into."""
     structs: Any = [jax.ShapeDtypeStruct(tuple(shape), np.float64) for shape in shapes]
     return BLOCKS[kind](*structs)
-
-
-def _eigenpairs(matrix: np.ndarray, dtype: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Vectors and values in double precision.
-
-    A large matrix is decomposed in the precision in which it was summed, which is what its
-    eigenvalues are known to, in two thirds of the time.
-    """
-    own = np.float64 if len(matrix) <= LARGEST_IN_DOUBLE else dtype
-    values, vectors = np.linalg.eigh(matrix.astype(own))
-    return vectors.astype(np.float64), np.maximum(values.astype(np.float64), 0.0)
 
 
 def _one(prior: Any) -> float:

@@ -57,7 +57,10 @@ def curvature_blocks(
     found: dict[str, Block] = {}
     if plan.layers:
         sums = kronecker_sums(problem, variables, plan.layers, plan.joint, data, rows, curvature)
-        found = {path: Kronecker.of(a, g, dtype) for path, (a, g) in sums.items()}
+        for path, (a, g) in sums.items():
+            products = len(data) * plan.layers[path].positions
+            ranks = products, products * plan.outputs
+            found[path] = Kronecker.of(a, g, dtype, ranks)
     others = [piece for piece in plan.pieces if piece.kind != "kronecker"]
     if others and others[0].kind == "low-rank":
         return (_low_rank(problem, variables, data, plan, rows, rank, curvature),)
