@@ -9,7 +9,14 @@ import numpy as np
 from jaxtyping import PyTree
 
 from credax.data.dataset import Split
-from credax.methods.laplace.blocks import Block, DenseBlock, DiagonalBlock, Kronecker, LowRankBlock
+from credax.methods.laplace.blocks import (
+    Block,
+    DenseBlock,
+    DiagonalBlock,
+    Factor,
+    Kronecker,
+    LowRankBlock,
+)
 from credax.methods.laplace.curvature import (
     curvature_product,
     dense_sums,
@@ -138,8 +145,8 @@ def gaussian_around(
     temperature: float,
     prior_precision: float | str,
     noise: bool,
-) -> tuple[LaplaceGaussian, float]:
-    """One mode's Gaussian, and how far its network is from the mode (see `distance_from_mode`)."""
+) -> tuple[LaplaceGaussian, tuple[Factor, ...], float]:
+    """One mode's Gaussian, its factors, and how far its network is from the mode."""
     blocks = curvature_blocks(
         problem, variables, data, plan, rank=rank, memory=memory, curvature=curvature
     )
@@ -164,14 +171,16 @@ def gaussian_around(
         prior=None if prior is None else float(prior),
     )
     made = gaussian(*tuned)
-    return made, distance_from_mode(problem, weights, fit.gradient, made, plan, len(data))
+    factors = made.factors(jax.tree.leaves(variables.params)[0].dtype)
+    away = distance_from_mode(problem, weights, fit.gradient, factors, plan, len(data))
+    return made, factors, away
 
 
 def distance_from_mode(
     problem: Problem,
     weights: PyTree,
     gradient: dict[str, np.ndarray],
-    gaussian: LaplaceGaussian,
+    factors: tuple[Factor, ...],
     plan: Plan,
     num_data: int,
 ) -> float:
@@ -190,7 +199,6 @@ def distance_from_mode(
         slope = likelihood.reshape(arrays[name].shape) - np.asarray(prior[name], np.float64)
         joint[name] = jnp.asarray(slope, arrays[name].dtype)
     tree = jax.tree.unflatten(jax.tree.structure(weights), list(joint.values()))
-    factors = gaussian.factors(jax.tree.leaves(weights)[0].dtype)
     halves = [f.half(v) for f, v in zip(factors, plan.vectors(tree), strict=True)]
     total = sum(float(jnp.sum(jnp.square(half))) for half in halves)
     return float(np.sqrt(total / sum(piece.size for piece in plan.pieces)))

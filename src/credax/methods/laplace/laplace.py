@@ -169,7 +169,7 @@ class Laplace(Modes):
             "noise": self.noise == "evidence",
         }
         found = [gaussian_around(problem, network, data, plan, **options) for network in networks]
-        gaussians, distances = (tuple(each) for each in zip(*found, strict=True))
+        gaussians, factors, distances = (tuple(each) for each in zip(*found, strict=True))
         check_modes(kept.modes, list(distances))
         weights = [problem.weights(network.params) for network in networks]
         parts = zip(gaussians, weights, strict=True)
@@ -184,7 +184,7 @@ class Laplace(Modes):
         }
         trained = population(problem, variables, data.x, kept.modes, diagnostics)
         seeds = jnp.asarray(kept.states.seed)
-        return laplace_posterior(trained, gaussians, seeds, plan, self._options())
+        return laplace_posterior(trained, gaussians, seeds, plan, self._options(), factors)
 
     @property
     def needs_validation(self) -> bool:

@@ -326,10 +326,12 @@ def laplace_posterior(
     seeds: Array,
     plan: Plan,
     options: dict[str, Any],
+    factors: tuple[tuple[Factor, ...], ...] | None = None,
 ) -> LaplacePosterior:
-    """The posterior of these Gaussians, its covariances factorised."""
-    dtype = jax.tree.leaves(networks.variables.params)[0].dtype
-    factors = tuple(gaussian.factors(dtype) for gaussian in gaussians)
+    """The posterior of these Gaussians, its covariances factorised unless they are already."""
+    if factors is None:
+        dtype = jax.tree.leaves(networks.variables.params)[0].dtype
+        factors = tuple(gaussian.factors(dtype) for gaussian in gaussians)
     made = LaplacePosterior(networks, gaussians, factors, seeds, plan, options)
     if options.get("weights") != "evidence":
         return made
