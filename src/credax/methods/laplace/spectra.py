@@ -40,7 +40,8 @@ def _decomposed(matrix, dtype):
 def _of_low_rank(matrix, dtype):
     size = len(matrix)
     tolerance = size * np.finfo(dtype).eps * np.max(np.diag(matrix))
-    factor, pivots, rank, _ = scipy.linalg.lapack.dpstrf(matrix, tol=tolerance, lower=1)
+    cholesky: Any = scipy.linalg.get_lapack_funcs("pstrf", dtype=np.float64)
+    factor, pivots, rank, _ = cholesky(matrix, tol=tolerance, lower=1)
     if not 0 < rank < _FULL * size:
         return None
     lower = np.zeros((size, rank))
