@@ -16,6 +16,7 @@ LAYERS = [
         "files",
         "network",
         "prediction",
+        "mixing",
         "description",
         "regression_prediction",
     },
@@ -24,6 +25,7 @@ LAYERS = [
     {"problem"},
     {
         "posterior",
+        "row_batches",
         "batch_statistics",
         "gaussians",
         "gaussian_posterior",

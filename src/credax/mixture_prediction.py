@@ -9,6 +9,7 @@ from jaxtyping import Array, Float, Key
 
 from credax.distributions import Distribution, inverse
 from credax.errors import InputError
+from credax.mixing import member_mean, member_variance, pick_members
 from credax.regression_prediction import Density, RegressionPrediction, squeeze
 
 VARIANCE_FLOOR = 1e-6
@@ -17,7 +18,7 @@ _WIDTH_90 = 2 * 1.6448536269514722
 
 
 class MixturePrediction(RegressionPrediction):
-    """Mixture of any distribution, one per member, row and target, equal weights.
+    """Mixture of any distribution, one per member, row and target.
 
     What a likelihood of one's own returns from ``predict``; see `credax.Distribution`.
 
@@ -56,7 +57,7 @@ class MixturePrediction(RegressionPrediction):
                 "targets has units and the likelihood predicts whole numbers, which have none; "
                 "leave targets out"
             )
-        return MixturePrediction(self.each.moved(shift, scale))
+        return MixturePrediction(self.each.moved(shift, scale), weights=self.weights)
 
     def member_log_prob(self, y: Array) -> Float[Array, "..."]:
         """Log-density or log-probability of every target under every member."""
@@ -64,7 +65,7 @@ class MixturePrediction(RegressionPrediction):
 
     def cdf(self, y: Float[Array, "batch ..."]) -> Float[Array, "batch ..."]:
         """Mean of the members' distribution functions, target by target."""
-        return squeeze(jnp.mean(self.each.cdf(self._targets(y)), axis=0))
+        return squeeze(member_mean(self.each.cdf(self._targets(y)), self.weights))
 
     def quantile(self, level: float) -> Float[Array, "batch *targets"]:
         """Quantile of the mixture by bisection; of counts the smallest count that reaches it."""
@@ -79,7 +80,7 @@ class MixturePrediction(RegressionPrediction):
         """Targets drawn from the mixture; rows choose their member independently."""
         which, inner = jax.random.split(key)
         members, batch, _ = self.means.shape
-        pick = jax.random.randint(which, (n, batch), 0, members), jnp.arange(batch)
+        pick = pick_members(which, (n, batch), members, self.weights), jnp.arange(batch)
         return squeeze(jax.tree.map(lambda leaf: leaf[pick], self.each).sample(inner))
 
 
@@ -123,7 +124,9 @@ class QuantilePrediction(RegressionPrediction):
     def in_units(self, shift: Array, scale: Array) -> "QuantilePrediction":
         """The prediction of ``shift + scale y``."""
         return QuantilePrediction(
-            self.values * scale[..., None] + jnp.asarray(shift)[..., None], self.levels
+            self.values * scale[..., None] + jnp.asarray(shift)[..., None],
+            self.levels,
+            weights=self.weights,
         )
 
     def member_log_prob(self, y: Array) -> Float[Array, "..."]:
@@ -135,7 +138,7 @@ class QuantilePrediction(RegressionPrediction):
 
     def cdf(self, y: Float[Array, "batch ..."]) -> Float[Array, "batch ..."]:
         """On a line between the levels; beyond them half of what the outermost leaves."""
-        y, table = self._targets(y), jnp.mean(self._sorted, axis=0)
+        y, table = self._targets(y), member_mean(self._sorted, self.weights)
         levels = jnp.asarray(self.levels, table.dtype)
         inside = jax.vmap(jax.vmap(lambda at, values: jnp.interp(at, values, levels)))(y, table)
         below = jnp.where(y < table[..., 0], levels[0] / 2, inside)
@@ -144,7 +147,7 @@ class QuantilePrediction(RegressionPrediction):
     def quantile(self, level: float) -> Float[Array, "batch *targets"]:
         """Mean of the members' quantiles, between the outermost levels."""
         _check_level(level)
-        return squeeze(jnp.mean(self._at(level), axis=0))
+        return squeeze(member_mean(self._at(level), self.weights))
 
     def sample(self, key: Key[Array, ""], n: int = 1) -> Float[Array, "n batch *targets"]:
         """Always an error: what lies beyond the outermost levels is not known."""
@@ -173,10 +176,10 @@ class QuantilePrediction(RegressionPrediction):
 
 @eqx.filter_jit
 def _mixture_quantiles(prediction: MixturePrediction, levels: Array) -> Array:
-    each = prediction.each
-    centre = jnp.mean(each.mean, axis=0)
-    spread = jnp.sqrt(jnp.mean(each.variance, axis=0) + jnp.var(each.mean, axis=0))
-    cdf = lambda value: jnp.mean(each.cdf(value), axis=0)  # noqa: E731
+    each, weights = prediction.each, prediction.weights
+    centre = member_mean(each.mean, weights)
+    spread = jnp.sqrt(member_mean(each.variance, weights) + member_variance(each.mean, weights))
+    cdf = lambda value: member_mean(each.cdf(value), weights)  # noqa: E731
     return jax.lax.map(lambda level: inverse(cdf, centre, spread, level, each.whole), levels)
 
 

@@ -12,18 +12,22 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.core import Tracer
 from jaxtyping import Array, Key
 
 from credax.arviz_data import to_arviz
-from credax.errors import InputError
+from credax.errors import DamagedFile, InputError
 from credax.exporting import export
 from credax.files import arranged, load_arrays, save_tree
+from credax.mixing import Weights, as_weights, host_weights, kept_weights, weighted
 from credax.network import Variables, output_struct, take_members
 from credax.prediction import Prediction, concatenate
-from credax.problem import Problem, check_inputs
+from credax.problem import Problem
 from credax.reading import check_record, damage
-from credax.reading.records import DTYPE, OBJECT, SHAPE, TEXT, Optional, kind
+from credax.reading.records import DTYPE, NUMBER, OBJECT, SHAPE, TEXT, Optional, kind, list_of
+from credax.reading.tensors import COPY
+from credax.row_batches import check_rows as check_rows
+from credax.row_batches import in_batches as in_batches
+from credax.row_batches import is_traced as is_traced
 from credax.standardise import check_units
 
 LARGEST_BATCH = 512
@@ -39,6 +43,7 @@ _FIELDS = {
     "input_dtype": DTYPE,
     "units": OBJECT,
     "diagnostics": Optional(OBJECT),
+    "weights": Optional(list_of(NUMBER)),
 }
 
 
@@ -96,7 +101,7 @@ class Population(eqx.Module):
     """Members side by side: every leaf of ``variables`` has a leading ``members`` axis.
 
     ``indices`` are the members' own numbers: member 3 of a population whose member 1 diverged is
-    still member 3. Predictions are the uniform mixture.
+    still member 3. Predictions are the mixture by ``weights``, uniform without them.
     """
 
     problem: Problem
@@ -106,6 +111,11 @@ class Population(eqx.Module):
     input_dtype: str = "float32"
     diagnostics: dict[str, Any] = dataclasses.field(default_factory=dict)
     """What the fit reported about itself, such as R-hat of chains: numbers by name."""
+    weights: Weights = eqx.field(default=None, static=True)
+    """Weights of the members, ``[members]``, made to sum to one; None: all alike."""
+
+    def __post_init__(self):
+        self.weights = as_weights(self.weights, len(self.indices))
 
     # By identity: jax.jit of a bound method needs a hash, and arrays have none.
     __hash__ = object.__hash__
@@ -126,7 +136,16 @@ class Population(eqx.Module):
         rows = np.atleast_1d(np.asarray(positions))
         variables = take_members(self.variables, rows)
         indices = tuple(self.indices[i] for i in rows)
-        return dataclasses.replace(self, variables=variables, indices=indices)
+        weights = kept_weights(self.weights, rows, len(indices))
+        return dataclasses.replace(self, variables=variables, indices=indices, weights=weights)
+
+    def with_weights(self, weights: Any) -> "Population":
+        """The same members mixed by other weights ``[members]``; None: all alike.
+
+        Weights are finite, not negative, and need not sum to one. What predicts, draws or scores
+        uses them; comparisons of members with each other do not.
+        """
+        return weighted(self, weights)
 
     def predict(self, x, *, key=None, batch_size: int | None = None) -> Prediction:
         """The mixture prediction for raw inputs ``[batch, ...]``, in batches of ``batch_size``.
@@ -140,7 +159,7 @@ class Population(eqx.Module):
         size = self.batch_size(batch_size, self.num_members)
         problem = self.problem.traced()
         function = lambda rows, _: _predict(problem, self.variables, rows)  # noqa: E731
-        return concatenate(in_batches(function, x, size))
+        return self._mixed(concatenate(in_batches(function, x, size)))
 
     def predict_fn(self) -> Callable[[Array], Prediction]:
         """`predict` as a pure function of raw inputs, all rows at once, without checks.
@@ -154,11 +173,21 @@ class Population(eqx.Module):
         >>> jax.jit(function)(x).probs.shape
         (3, 2)
         """
-        return partial(_mixture, self.problem.traced(), self.variables)
+        function = partial(_mixture, self.problem.traced(), self.variables)
+        return function if self.weights is None else lambda x: self._mixed(function(x))
+
+    def _mixed(self, prediction: Prediction) -> Prediction:
+        return prediction if self.weights is None else weighted(prediction, self.weights)
 
     def sample(self, key: Key[Array, ""], n: int) -> Variables:
-        """``n`` members drawn uniformly, without repeats while there are enough."""
-        rows = jax.random.choice(key, self.num_members, (n,), replace=n > self.num_members)
+        """``n`` members drawn uniformly, without repeats while there are enough.
+
+        With unequal weights they are drawn by these, with repeats.
+        """
+        if self.weights is None:
+            rows = jax.random.choice(key, self.num_members, (n,), replace=n > self.num_members)
+        else:
+            rows = jax.random.choice(key, self.num_members, (n,), p=jnp.asarray(self.weights))
         return jax.tree.map(lambda leaf: leaf[rows], self.variables)
 
     def export(self, path: str | Path, **options: Any) -> Path:
@@ -236,6 +265,11 @@ class AroundPopulation(eqx.Module):
         return len(self.indices)
 
     @property
+    def weights(self) -> Weights:
+        """Weights of the stored networks; None: all alike."""
+        return self.stored.weights
+
+    @property
     def diagnostics(self) -> dict[str, Any]:
         """What the fit reported about itself, such as the evidence: numbers by name."""
         return self.stored.diagnostics
@@ -261,32 +295,6 @@ class AroundPopulation(eqx.Module):
         return export(self, path, **options)
 
 
-def check_rows(x, input_shape: tuple[int, ...]) -> np.ndarray:
-    """``x`` as an array of rows of a shape, or an error if it cannot be predicted."""
-    x = np.asarray(x)
-    _check_shape(x, input_shape)
-    if len(x) == 0:
-        raise InputError("x has no rows; give at least one")
-    check_inputs(x)
-    return x
-
-
-def is_traced(x, input_shape: tuple[int, ...]) -> bool:
-    """Whether ``x`` is a value inside ``jax.jit`` or its like; only its shape can be checked."""
-    if isinstance(x, Tracer):
-        _check_shape(x, input_shape)
-        return True
-    return False
-
-
-def _check_shape(x: Any, input_shape: tuple[int, ...]) -> None:
-    if x.ndim == 0 or tuple(x.shape[1:]) != tuple(input_shape):
-        raise InputError(
-            f"x has shape {x.shape}; this posterior was trained on inputs of shape "
-            f"{tuple(input_shape)}, so x must be [rows, {', '.join(map(str, input_shape))}]"
-        )
-
-
 def describe_population(members: Population, kind: str) -> dict[str, Any]:
     """What a file says of a population beside its arrays."""
     units = {"inputs": members.problem.inputs, "targets": members.problem.targets}
@@ -297,6 +305,7 @@ def describe_population(members: Population, kind: str) -> dict[str, Any]:
         "input_dtype": members.input_dtype,
         "units": {name: unit and unit.to_lists() for name, unit in units.items()},
     }
+    metadata |= {"weights": list(members.weights)} if members.weights else {}
     return metadata | ({"diagnostics": members.diagnostics} if members.diagnostics else {})
 
 
@@ -311,6 +320,10 @@ def read_population(
     problem = problem.with_stored_units(**metadata["units"])
     indices, shape = tuple(metadata["members"]), tuple(metadata["input_shape"])
     dtype, diagnostics = metadata["input_dtype"], metadata.get("diagnostics", {})
+    try:
+        weights = as_weights(metadata.get("weights"), len(indices))
+    except InputError as error:
+        raise DamagedFile(f"{path} is damaged: {error}; {COPY}") from error
     example = jax.ShapeDtypeStruct((1, *shape), dtype)
     keys = jax.eval_shape(lambda: jax.random.split(jax.random.key(0), len(indices)))
     problem_text = f"does not fit this problem: inputs of shape {shape}"
@@ -320,7 +333,7 @@ def read_population(
 
     def build(variables: Variables) -> Population:
         variables = jax.tree.map(jnp.asarray, variables)
-        return Population(problem, variables, indices, shape, dtype, diagnostics)
+        return Population(problem, variables, indices, shape, dtype, diagnostics, weights)
 
     return template, build
 
@@ -364,30 +377,16 @@ def combine(populations: "list[Any]") -> Population:
     variables = jax.tree.map(
         lambda *leaves: jnp.concatenate(leaves), *[p.variables for p in populations]
     )
-    first = populations[0]
-    return Population(first.problem, variables, indices, first.input_shape, first.input_dtype)
-
-
-def in_batches(function: Callable[[np.ndarray, int], Any], x: np.ndarray, size: int) -> list[Any]:
-    """A function of rows and the number of the first one, batch by batch, in one compiled shape.
-
-    The last batch is filled up by repeating its last row, and its result is cut.
-    """
-    size = min(size, len(x))
-    parts = []
-    for start in range(0, len(x), size):
-        rows = x[start : start + size]
-        missing = size - len(rows)
-        padded = np.concatenate([rows, np.repeat(rows[-1:], missing, axis=0)]) if missing else rows
-        part = function(padded, start)
-        parts.append(_cut(part, len(rows)) if missing else part)
-    return parts
-
-
-def _cut(part: Any, rows: int) -> Any:
-    """The first rows of a prediction, or of several arrays."""
-    cut = slice(0, rows)
-    return tuple(a[cut] for a in part) if isinstance(part, tuple) else part.select(cut)
+    first, weights = populations[0], None
+    own = [p.weights if isinstance(p, Population) else None for p in populations]
+    if any(each is not None for each in own):
+        # Every population counts by how many members it has.
+        sizes = [len(p.indices) for p in populations]
+        each = [n * host_weights(w, n) for w, n in zip(own, sizes, strict=True)]
+        weights = tuple(np.concatenate(each).tolist())
+    return Population(
+        first.problem, variables, indices, first.input_shape, first.input_dtype, weights=weights
+    )
 
 
 def _mixture(problem: Problem, variables: Variables, x) -> Prediction:

@@ -1,4 +1,4 @@
-"""What a population predicts for new inputs: a mixture, members on axis 0, equal weights."""
+"""What a population predicts for new inputs: a mixture, members on axis 0."""
 
 import warnings
 from functools import partial
@@ -9,10 +9,18 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
-from jax.scipy.special import digamma, logsumexp, ndtr, ndtri, xlogy
+from jax.scipy.special import digamma, ndtr, ndtri, xlogy
 from jaxtyping import Array, Float, Int, Key
 
 from credax.errors import InputError
+from credax.mixing import (
+    Weights,
+    as_weights,
+    log_member_mean,
+    member_mean,
+    member_variance,
+    pick_members,
+)
 from credax.regression_prediction import Density as Density
 from credax.regression_prediction import RegressionPrediction as RegressionPrediction
 from credax.regression_prediction import squeeze
@@ -42,9 +50,15 @@ class ClassPrediction(eqx.Module):
     log_probs: Float[Array, "members batch classes"]
     strength: Float[Array, "members batch 1"] | None = None
     """Sum of a Dirichlet's parameters (`credax.EvidentialDirichlet`); None: members are certain."""
+    weights: Weights = eqx.field(default=None, static=True, kw_only=True)
+    """Weights of the members, ``[members]``, made to sum to one; None: all alike."""
+
+    def __post_init__(self):
+        if self.weights is not None:
+            self.weights = as_weights(self.weights, self.num_members)
 
     @classmethod
-    def from_probs(cls, probs) -> "ClassPrediction":
+    def from_probs(cls, probs, weights: Any = None) -> "ClassPrediction":
         """From the members' probabilities; zeros are allowed."""
         probs = jnp.asarray(probs)
         if probs.ndim != 3:
@@ -52,12 +66,12 @@ class ClassPrediction(eqx.Module):
                 f"probs has shape {probs.shape}; a prediction is [members, batch, classes]: "
                 "give one member a leading axis of length one"
             )
-        return cls(jnp.log(probs))
+        return cls(jnp.log(probs), weights=weights)
 
     @classmethod
-    def from_logits(cls, logits) -> "ClassPrediction":
+    def from_logits(cls, logits, weights: Any = None) -> "ClassPrediction":
         """From the members' unnormalised log-probabilities."""
-        return cls(jax.nn.log_softmax(jnp.asarray(logits), axis=-1))
+        return cls(jax.nn.log_softmax(jnp.asarray(logits), axis=-1), weights=weights)
 
     @property
     def members(self) -> "Float[Array, 'members batch classes']":
@@ -72,12 +86,12 @@ class ClassPrediction(eqx.Module):
     @property
     def log_mean(self) -> Float[Array, "batch classes"]:
         """Log of the mixture's probabilities, exact for members that are nearly certain."""
-        return logsumexp(self.log_probs, axis=0) - jnp.log(self.num_members)
+        return log_member_mean(self.log_probs, self.weights)
 
     @property
     def probs(self) -> Float[Array, "batch classes"]:
         """The mixture's probabilities."""
-        return jnp.mean(self.members, axis=0)
+        return member_mean(self.members, self.weights)
 
     @property
     def mean(self) -> Float[Array, "batch classes"]:
@@ -113,7 +127,7 @@ class ClassPrediction(eqx.Module):
                 f"{self.log_probs.shape[1]} rows needs that many integer labels"
             )
         picked = jnp.take_along_axis(self.log_probs, y[None, :, None], axis=-1)[..., 0]
-        return logsumexp(picked, axis=0) - jnp.log(self.num_members)
+        return log_member_mean(picked, self.weights)
 
     @property
     def total(self) -> Float[Array, " batch"]:
@@ -124,9 +138,9 @@ class ClassPrediction(eqx.Module):
     def aleatoric(self) -> Float[Array, " batch"]:
         """Mean entropy of the members: the part that more members or data would not remove."""
         if self.strength is None:
-            return jnp.minimum(jnp.mean(_entropy(self.members), axis=0), self.total)
+            return jnp.minimum(member_mean(_entropy(self.members), self.weights), self.total)
         each = dirichlet_entropy(self.members, self.strength)
-        return jnp.minimum(jnp.mean(each, axis=0), self.total)
+        return jnp.minimum(member_mean(each, self.weights), self.total)
 
     @property
     def epistemic(self) -> Float[Array, " batch"]:
@@ -199,6 +213,7 @@ class GaussianPrediction(RegressionPrediction):
             self.means * scale + shift,
             self.variances * square,
             None if own is None else own * square,
+            weights=self.weights,
         )
 
     def member_log_prob(self, y: Array) -> Float[Array, "..."]:
@@ -209,33 +224,34 @@ class GaussianPrediction(RegressionPrediction):
         """Log-density of ``y``: of the mixture, or of one Gaussian with its mean and variance."""
         y = self._targets(y)
         if moment_matched:
-            mean, var = jnp.mean(self.means, 0), self._moment_variance()
+            mean, var = member_mean(self.means, self.weights), self._moment_variance()
             return jnp.sum(_log_normal(y, mean, var), axis=-1)
         each = jnp.sum(self.member_log_prob(y), axis=-1)
-        return logsumexp(each, axis=0) - jnp.log(self.num_members)
+        return log_member_mean(each, self.weights)
 
     def cdf(self, y: Float[Array, "batch ..."]) -> Float[Array, "batch ..."]:
         """Distribution function of the mixture, target by target."""
         z = (self._targets(y) - self.means) / jnp.sqrt(self.variances)
-        return squeeze(jnp.mean(ndtr(z), axis=0))
+        return squeeze(member_mean(ndtr(z), self.weights))
 
     def quantile(self, level: float) -> Float[Array, "batch *targets"]:
         """Quantile of the mixture by bisection, exact to rounding (levels in (0, 1))."""
         if not 0.0 < level < 1.0:
             raise InputError(f"level is {level}; a quantile level lies strictly between 0 and 1")
-        return squeeze(_mixture_quantile(self.means, self.variances, level))
+        return squeeze(_mixture_quantile(self.means, self.variances, level, self.weights))
 
     def sample(self, key: Key[Array, ""], n: int = 1) -> Float[Array, "n batch *targets"]:
         """Targets drawn from the mixture; rows choose their member independently."""
         which, noise = jax.random.split(key)
         means, variances = jnp.asarray(self.means), jnp.asarray(self.variances)
         members, batch, targets = means.shape
-        pick = jax.random.randint(which, (n, batch), 0, members), jnp.arange(batch)
+        pick = pick_members(which, (n, batch), members, self.weights), jnp.arange(batch)
         normal = jax.random.normal(noise, (n, batch, targets), means.dtype)
         return squeeze(means[pick] + jnp.sqrt(variances[pick]) * normal)
 
     def _moment_variance(self) -> Array:
-        return jnp.mean(self.variances, axis=0) + jnp.var(self.means, axis=0)
+        between = member_variance(self.means, self.weights)
+        return member_mean(self.variances, self.weights) + between
 
 
 Prediction = ClassPrediction | RegressionPrediction
@@ -285,8 +301,8 @@ def _log_normal(y, mean, var):
     return -0.5 * (_LOG_2PI + jnp.log(var) + jnp.square(y - mean) / var)
 
 
-@partial(jax.jit, static_argnums=2)
-def _mixture_quantile(means, variances, level):
+@partial(jax.jit, static_argnums=(2, 3))
+def _mixture_quantile(means, variances, level, weights):
     # The mixture's quantile lies between the least and the greatest of its members' quantiles.
     each = means + jnp.sqrt(variances) * ndtri(jnp.asarray(level, means.dtype))
     bounds = jnp.min(each, axis=0), jnp.max(each, axis=0)
@@ -294,7 +310,7 @@ def _mixture_quantile(means, variances, level):
     def halve(_, bounds):
         low, high = bounds
         middle = 0.5 * (low + high)
-        below = jnp.mean(ndtr((middle - means) / jnp.sqrt(variances)), axis=0) < level
+        below = member_mean(ndtr((middle - means) / jnp.sqrt(variances)), weights) < level
         return jnp.where(below, middle, low), jnp.where(below, high, middle)
 
     low, high = jax.lax.fori_loop(0, BISECTIONS, halve, bounds)

@@ -1,4 +1,4 @@
-"""What all predictions of numbers share: a mixture, members on axis 0, equal weights."""
+"""What all predictions of numbers share: a mixture, members on axis 0."""
 
 import abc
 from collections.abc import Sequence
@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jax.scipy.special import logsumexp
 from jaxtyping import Array, Float, Key
 
 from credax.errors import InputError
+from credax.mixing import Weights, as_weights, log_member_mean, member_mean, member_variance
 
 Density = Literal["continuous", "mass", "none"]
 
@@ -22,6 +22,13 @@ class RegressionPrediction(eqx.Module):
     has no trailing axis in what the properties return: ``mean`` is ``[batch]``. Uncertainty is
     variance: total = aleatoric ``mean σ²`` + epistemic ``Var μ`` (law of total variance).
     """
+
+    weights: Weights = eqx.field(default=None, static=True, kw_only=True)
+    """Weights of the members, ``[members]``, made to sum to one; None: all alike."""
+
+    def __post_init__(self):
+        if self.weights is not None:
+            self.weights = as_weights(self.weights, self.num_members)
 
     if TYPE_CHECKING:
 
@@ -54,7 +61,7 @@ class RegressionPrediction(eqx.Module):
     @property
     def mean(self) -> Float[Array, "batch *targets"]:
         """Mean of the mixture."""
-        return squeeze(jnp.mean(self.means, axis=0))
+        return squeeze(member_mean(self.means, self.weights))
 
     @property
     def var(self) -> Float[Array, "batch *targets"]:
@@ -85,13 +92,14 @@ class RegressionPrediction(eqx.Module):
     def aleatoric(self) -> Float[Array, "batch *targets"]:
         """Mean of the members' variances: the noise they see in the data."""
         own = self.own_epistemic
-        return squeeze(jnp.mean(self.variances if own is None else self.variances - own, axis=0))
+        noise = self.variances if own is None else self.variances - own
+        return squeeze(member_mean(noise, self.weights))
 
     @property
     def epistemic(self) -> Float[Array, "batch *targets"]:
         """Variance of the members' means: where they disagree."""
-        own, between = self.own_epistemic, jnp.var(self.means, axis=0)
-        return squeeze(between if own is None else between + jnp.mean(own, axis=0))
+        own, between = self.own_epistemic, member_variance(self.means, self.weights)
+        return squeeze(between if own is None else between + member_mean(own, self.weights))
 
     @abc.abstractmethod
     def in_units(self, shift: Array, scale: Array) -> "RegressionPrediction":
@@ -116,7 +124,7 @@ class RegressionPrediction(eqx.Module):
     def log_prob(self, y: Array) -> Float[Array, " batch"]:
         """Log-density of ``y`` under the mixture, joint over targets."""
         each = jnp.sum(self.member_log_prob(self._targets(y)), axis=-1)
-        return logsumexp(each, axis=0) - jnp.log(self.num_members)
+        return log_member_mean(each, self.weights)
 
     def quantiles(self, levels: Sequence[float]) -> Float[Array, "levels batch targets"]:
         """Quantiles at many levels; every target has its axis."""

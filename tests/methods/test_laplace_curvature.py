@@ -283,9 +283,9 @@ def test_a_fit_never_holds_the_jacobians_of_all_rows(structure, monkeypatch):
     data = cx.Split(x, np.arange(40) % 3)
     seen, inner = [], curvature._dense
 
-    def watched(problem, variables, subset, part, sizes):
+    def watched(problem, variables, subset, part, sizes, kind):
         seen.append(len(part.x))
-        return inner(problem, variables, subset, part, sizes)
+        return inner(problem, variables, subset, part, sizes, kind)
 
     monkeypatch.setattr(curvature, "_dense", watched)
     plan = make_plan(problem, variables, x, structure=structure, subset="all")

@@ -129,3 +129,44 @@ def check_links(mean, covariance, want):
         want("predictive_bridge_norm"),
         rtol=1e-6,
     )
+
+
+def kinds():
+    return sorted({key.rsplit("/", 1)[0] for key in np.load(GOLDEN / "laplace_kinds.npz").files})
+
+
+@pytest.mark.parametrize("name", kinds())
+def test_recorded_curvatures(name):
+    """Empirical Fisher, Hessian and function space.
+
+    The reference scales the empirical Fisher of its squared error: of regression it has
+    ``(2 / σ²) Σ g gᵀ`` with ``g = Jᵀ (f - y)``, where outer products of gradients of the
+    log-likelihood have ``1 / σ⁴``.
+    """
+    task, subset, structure, kind, _, _ = name.split("/")
+    golden, recorded = record_of(task), np.load(GOLDEN / "laplace_kinds.npz")
+    problem, prior = problem_of(task, golden), float(golden["prior_precision_scalar"])
+    record = cx.Laplace(
+        structure=STRUCTURES.get(structure, structure),
+        curvature={"ef": "empirical_fisher"}.get(kind, kind),
+        subset="all" if subset == "all" else "last_layer",
+        bias="separate",
+        prior_precision=prior,
+    )
+    network = network_of([golden[f"param{i}"] for i in range(4)])
+    posterior = surround(problem, [network], cx.Split(golden["X"], golden["Y"]), record)
+    factor = 1 / (2 * 0.4**2) if task == "regression" and kind == "ef" else 1.0
+    if structure != "functional":
+        expected = recorded[f"{name}/posterior_precision"]
+        expected = np.diag(expected) if expected.ndim == 1 else expected
+        curvature = expected - prior * np.eye(len(expected))
+        check_precision(
+            posterior, golden, factor * curvature + prior * np.eye(len(expected)), subset
+        )
+    if factor == 1.0 and f"{name}/glm_f_cov" in recorded.files:
+        found = posterior.function_moments(golden["X_test"])[1][0]
+        np.testing.assert_allclose(found, recorded[f"{name}/glm_f_cov"], rtol=1e-6, atol=1e-10)
+    if structure == "functional":
+        joint = posterior.function_moments(golden["X_test"], joint=True)[1][0]
+        expected = golden["all/full/ggn/prior_scalar/T1/glm_f_cov_joint"]
+        np.testing.assert_allclose(joint.reshape(expected.shape), expected, rtol=1e-6, atol=1e-10)

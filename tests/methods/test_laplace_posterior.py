@@ -24,6 +24,10 @@ STRUCTURES = {
     "sampled": {"predictive": "sampled"},
     "probit": {"link": "probit"},
     "bridge": {"link": "bridge"},
+    "functional": {"structure": "functional"},
+    "empirical_fisher": {"curvature": "empirical_fisher"},
+    "hessian": {"structure": "full", "curvature": "hessian"},
+    "weighted": {"weights": "evidence"},
 }
 
 
@@ -63,6 +67,28 @@ def test_members_files_and_batches(name, tmp_path):
     loaded.save(tmp_path / "two.safetensors")
     first, second = (tmp_path / f"{n}.safetensors" for n in ("one", "two"))
     assert first.read_bytes() == second.read_bytes()
+
+
+@pytest.mark.filterwarnings("ignore::credax.methods.laplace.fit.NotConverged")
+def test_modes_are_weighted_by_their_evidence():
+    """Also under another prior precision, which changes it."""
+    plain, first = around(3), around(3, weights="evidence")
+    for posterior in (first, first.with_prior_precision(60.0)):
+        evidence = np.exp(posterior.log_evidence - posterior.log_evidence.max())
+        expected = evidence / evidence.sum()
+        np.testing.assert_allclose(posterior.weights, expected, rtol=1e-9)
+        assert expected.max() - expected.min() > 0.01
+        prediction = posterior.predict(X)
+        each = np.asarray(prediction.members).reshape(3, 8, 24, 3).mean(1)
+        np.testing.assert_allclose(prediction.probs, np.tensordot(expected, each, 1), rtol=1e-5)
+        np.testing.assert_allclose(posterior.predict_fn()(X).probs, prediction.probs, rtol=1e-4)
+    assert plain.weights is None
+    assert around(1, weights="evidence").weights is None
+    drawn = posterior.sample(jax.random.key(0), 900).params["0_dense"]["kernel"]
+    modes = posterior.variables.params["0_dense"]["kernel"]
+    away = np.square(np.asarray(drawn)[:, None] - np.asarray(modes)).sum((-1, -2))
+    shares = np.bincount(away.argmin(1), minlength=3) / 900
+    np.testing.assert_allclose(shares, posterior.weights, atol=0.06)
 
 
 @pytest.mark.filterwarnings("ignore::credax.methods.laplace.fit.NotConverged")

@@ -14,6 +14,7 @@ from jaxtyping import Array, Float
 
 from credax.active.numbers import bald_of_numbers, epig_of_numbers
 from credax.errors import InputError
+from credax.mixing import member_mean, member_variance, spread
 from credax.prediction import ClassPrediction, Prediction, RegressionPrediction
 
 Part = Literal["total", "epistemic"]
@@ -37,7 +38,7 @@ def predictive_variance(prediction: Prediction, part: Part = "total") -> Float[A
         values = prediction.total if part == "total" else prediction.epistemic
         return values.reshape(len(values), -1).sum(axis=-1)
     if part == "epistemic":
-        return jnp.sum(jnp.var(prediction.members, axis=0), axis=-1)
+        return jnp.sum(member_variance(prediction.members, prediction.weights), axis=-1)
     return jnp.sum(prediction.var, axis=-1)
 
 
@@ -95,7 +96,7 @@ def bald(prediction: Prediction, quadrature: bool = False) -> Float[Array, " bat
     if prediction.strength is not None:
         return prediction.epistemic
     each = prediction.members * (_finite(prediction.log_probs) - _finite(prediction.log_mean))
-    return jnp.maximum(jnp.sum(jnp.mean(each, axis=0), axis=-1), 0.0)
+    return jnp.maximum(jnp.sum(member_mean(each, prediction.weights), axis=-1), 0.0)
 
 
 def mean_std(prediction: Prediction) -> Float[Array, " batch"]:
@@ -106,7 +107,9 @@ def mean_std(prediction: Prediction) -> Float[Array, " batch"]:
     0.4
     """
     members = _classes(prediction, "mean_std").members
-    return jnp.mean(jnp.std(members, axis=0), axis=-1)
+    if prediction.weights is None:
+        return jnp.mean(jnp.std(members, axis=0), axis=-1)
+    return jnp.mean(jnp.sqrt(member_variance(members, prediction.weights)), axis=-1)
 
 
 def margin(prediction: Prediction) -> Float[Array, " batch"]:
@@ -157,11 +160,13 @@ def epig(prediction: Prediction, targets: Prediction) -> Float[Array, " batch"]:
     here, there = _classes(prediction, "epig").members, _classes(targets, "epig").members
     members, _, classes = here.shape
     other = there.reshape(members, -1)
-    outside = jnp.mean(other, axis=0)
+    weights = prediction.weights
+    outside = member_mean(other, weights)
 
     def row(own: Float[Array, "members classes"]) -> Array:
-        joint = own.T @ other / members
-        apart = jnp.mean(own, axis=0)[:, None] * outside
+        counted = own if weights is None else members * spread(weights, own) * own
+        joint = counted.T @ other / members
+        apart = member_mean(own, weights)[:, None] * outside
         return jnp.sum(xlogy(joint, joint) - xlogy(joint, jnp.where(joint > 0, apart, 1)))
 
     size = max(1, ENTRIES // (classes * other.shape[1]))
@@ -181,7 +186,8 @@ def _classes(prediction: Prediction, score: str) -> ClassPrediction:
 def _votes(prediction: ClassPrediction) -> Float[Array, "batch classes"]:
     votes = jnp.argmax(prediction.log_probs, axis=-1)
     classes = prediction.log_probs.shape[-1]
-    return jnp.mean(jax.nn.one_hot(votes, classes, dtype=prediction.log_probs.dtype), axis=0)
+    chosen = jax.nn.one_hot(votes, classes, dtype=prediction.log_probs.dtype)
+    return member_mean(chosen, prediction.weights)
 
 
 def _finite(log_probs: Array) -> Array:

@@ -10,6 +10,7 @@ from credax.active.candidates import Candidates
 from credax.active.choice import Acquisition, Choice, check_count
 from credax.errors import InputError
 from credax.keys import numpy_generator
+from credax.mixing import require_equal_weights
 from credax.prediction import ClassPrediction
 
 
@@ -63,6 +64,8 @@ def gradient_embeddings(candidates: Candidates) -> Embeddings:
             "badge needs the gradient of a predicted class and the prediction is of numbers; use "
             "core-set, or bald"
         )
+    remedy = "use bald, or a posterior without weights"
+    require_equal_weights(last.prediction.weights, "badge", remedy)
     labels = np.concatenate([np.asarray(part.mean).argmax(-1) for part in candidates.predictions()])
     errors = np.exp(np.swapaxes(np.asarray(last.prediction.log_probs), 0, 1))
     errors[np.arange(len(labels)), :, labels] -= 1.0

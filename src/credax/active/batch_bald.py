@@ -14,6 +14,7 @@ from credax.active.choice import Acquisition, Choice, check_count
 from credax.active.scored import check_members
 from credax.errors import InputError
 from credax.keys import numpy_generator
+from credax.mixing import require_equal_weights
 from credax.prediction import ClassPrediction, Prediction
 
 BLOCK = 256
@@ -195,6 +196,8 @@ def _check(prediction: Prediction) -> ClassPrediction:
             "Dirichlet distributions; use bald, or another likelihood such as Categorical"
         )
     check_members(prediction, "batchbald")
+    remedy = "use bald, or a posterior without weights"
+    require_equal_weights(prediction.weights, "batchbald", remedy)
     return prediction
 
 

@@ -13,6 +13,7 @@ from credax.active.choice import Acquisition, Choice, check_count
 from credax.active.scored import check_members
 from credax.errors import InputError
 from credax.keys import numpy_generator
+from credax.mixing import member_mean
 from credax.prediction import ClassPrediction, Prediction
 
 LEAST = 1e-12
@@ -81,6 +82,7 @@ def divergence(
 
 def _summary(prediction) -> tuple[np.ndarray, ...]:
     log_probs = jnp.maximum(prediction.log_probs, np.log(LEAST))
-    own = jnp.mean(jnp.sum(jnp.exp(log_probs) * log_probs, axis=-1), axis=0)
-    arrays = variation_ratio(prediction), prediction.probs, jnp.mean(log_probs, axis=0), own
+    weights = prediction.weights
+    own = member_mean(jnp.sum(jnp.exp(log_probs) * log_probs, axis=-1), weights)
+    arrays = variation_ratio(prediction), prediction.probs, member_mean(log_probs, weights), own
     return tuple(np.asarray(a, np.float64) for a in arrays)

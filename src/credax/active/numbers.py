@@ -7,6 +7,7 @@ from jax.scipy.special import logsumexp
 from jaxtyping import Array, Float
 
 from credax.errors import InputError
+from credax.mixing import Weights, member_mean, spread
 from credax.prediction import GaussianPrediction, RegressionPrediction
 
 NODES = 64
@@ -18,17 +19,19 @@ def bald_of_numbers(
     """Mutual information of the targets and the member: of one Gaussian, or by quadrature."""
     gaussian = _gaussian(prediction, "bald")
     means, variances = jnp.asarray(gaussian.means), jnp.asarray(gaussian.variances)
-    own = jnp.mean(jnp.sum(jnp.log(variances), axis=-1), axis=0)
+    shares = gaussian.weights
+    own = member_mean(jnp.sum(jnp.log(variances), axis=-1), shares)
     if quadrature:
-        entropy = _mixture_entropy(_one_target(means, "quadrature"), variances[..., 0])
+        entropy = _mixture_entropy(_one_target(means, "quadrature"), variances[..., 0], shares)
         own = own + jnp.log(2 * jnp.pi * jnp.e)
         return jnp.maximum(entropy - 0.5 * own, 0.0)
-    gaps = means - jnp.mean(means, axis=0)
-    noise = jnp.mean(variances, axis=0)
+    gaps = means - member_mean(means, shares)
+    noise = member_mean(variances, shares)
     if means.shape[-1] == 1:
-        log_total = jnp.log(noise[..., 0] + jnp.mean(jnp.square(gaps[..., 0]), axis=0))
+        log_total = jnp.log(noise[..., 0] + member_mean(jnp.square(gaps[..., 0]), shares))
     else:
-        between = jnp.einsum("sbi,sbj->bij", gaps, gaps) / len(means)
+        counted = gaps if shares is None else len(means) * spread(shares, gaps) * gaps
+        between = jnp.einsum("sbi,sbj->bij", counted, gaps) / len(means)
         total = between + noise[:, :, None] * jnp.eye(means.shape[-1], dtype=noise.dtype)
         log_total = jnp.linalg.slogdet(total)[1]
     return jnp.maximum(0.5 * (log_total - own), 0.0)
@@ -41,16 +44,20 @@ def epig_of_numbers(
     here, there = _gaussian(prediction, "epig"), _gaussian(targets, "epig")
     own = _one_target(jnp.asarray(here.means), "epig")
     other = _one_target(jnp.asarray(there.means), "epig")
-    own, other = own - jnp.mean(own, axis=0), other - jnp.mean(other, axis=0)
-    covariance = own.T @ other / len(own)
+    shares = here.weights
+    own, other = own - member_mean(own, shares), other - member_mean(other, shares)
+    counted = own if shares is None else len(own) * spread(shares, own) * own
+    covariance = counted.T @ other / len(own)
     squared = jnp.square(covariance) / (here.var[:, None] * there.var[None, :])
     return jnp.mean(-0.5 * jnp.log1p(-squared), axis=1)
 
 
 def _mixture_entropy(
-    means: Float[Array, "members batch"], variances: Float[Array, "members batch"]
+    means: Float[Array, "members batch"],
+    variances: Float[Array, "members batch"],
+    shares: Weights = None,
 ) -> Float[Array, " batch"]:
-    """``-E log p(y)`` of equal Gaussians: each one's expectation by Gauss-Hermite quadrature."""
+    """``-E log p(y)`` of a mixture of Gaussians, each one's part by Gauss-Hermite quadrature."""
     points, weights = np.polynomial.hermite_e.hermegauss(NODES)
     weights = jnp.asarray(weights / weights.sum(), means.dtype)
     deviations = jnp.sqrt(variances)
@@ -60,9 +67,11 @@ def _mixture_entropy(
         y = mean + deviation * jnp.asarray(points, means.dtype)[:, None]
         z = (y[:, None] - means) / deviations
         each = -0.5 * (jnp.log(2 * jnp.pi) + jnp.square(z)) - jnp.log(deviations)
+        if shares is not None:
+            each = each + jnp.log(len(means) * spread(shares, means))
         return weights @ (logsumexp(each, axis=1) - jnp.log(len(means)))
 
-    return -jnp.mean(jax.lax.map(member, (means, deviations)), axis=0)
+    return -member_mean(jax.lax.map(member, (means, deviations)), shares)
 
 
 def _gaussian(prediction: RegressionPrediction, score: str) -> GaussianPrediction:

@@ -7,7 +7,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from credax.calibration.inputs import chosen_logs, class_arrays, require_two_classes
+from credax.calibration.inputs import (
+    calibrated,
+    chosen_logs,
+    class_arrays,
+    member_shares,
+    require_two_classes,
+)
 from credax.calibration.mixture_nll import minimise, mixture_nll, warn_if_undetermined
 from credax.calibration.protocol import ApplyTo, as_apply_to
 from credax.prediction import ClassPrediction
@@ -25,7 +31,7 @@ class FittedBinary(eqx.Module):
         """The calibrated prediction; jit-able."""
         require_two_classes(prediction, "this calibrator")
         logs = chosen_logs(prediction, self.apply_to)
-        return ClassPrediction(_two_classes(logs, self.a, self.b, self.c))
+        return calibrated(prediction, self.apply_to, _two_classes(logs, self.a, self.b, self.c))
 
 
 @jax.jit
@@ -70,12 +76,13 @@ def _fit_binary(name, prediction, y, free, apply_to) -> FittedBinary:
     """Fit ``(a, b, c) = parameters @ free``; the last parameter is the offset."""
     require_two_classes(prediction, name)
     logs, y = class_arrays(prediction, y, apply_to, name)
+    shares = member_shares(prediction, apply_to)
     features = np.stack([logs[1], -logs[0], np.ones_like(logs[0])])
     features = np.einsum("pf,fmn->pmn", free, features)
 
     def objective(parameters):
         odds = np.einsum("p,pmn->mn", parameters, features)
-        value, gradient = mixture_nll(np.stack([np.zeros_like(odds), odds]), y)
+        value, gradient = mixture_nll(np.stack([np.zeros_like(odds), odds]), y, shares)
         return value, np.einsum("pmn,mn->p", features, gradient[1])
 
     start = np.append(np.ones(len(free) - 1), 0.0)

@@ -15,7 +15,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from credax.calibration.inputs import chosen_probs, require_classes
+from credax.calibration.inputs import (
+    calibrated,
+    chosen_probs,
+    require_classes,
+    require_equal_shares,
+)
 from credax.calibration.protocol import ApplyTo, as_apply_to
 from credax.errors import InputError
 from credax.metrics.checks import check
@@ -35,9 +40,9 @@ class _ClassMaps(eqx.Module):
         probs = chosen_probs(prediction, self.apply_to)
         return _divide(self.raw(probs), probs)
 
-    def __call__(self, prediction: ClassPrediction) -> ClassPrediction:
+    def __call__(self: Any, prediction: ClassPrediction) -> ClassPrediction:
         """The calibrated prediction; jit-able."""
-        return ClassPrediction(self._renormalised(prediction)[0])
+        return calibrated(prediction, self.apply_to, self._renormalised(prediction)[0])
 
     def unchanged_rows(self, prediction: ClassPrediction) -> int:
         """How many rows (of all members) mapped to zero in every class and were left alone."""
@@ -105,6 +110,7 @@ def pairs(
     """
     y = np.asarray(y)
     require_classes(prediction, who)
+    require_equal_shares(prediction, apply_to, who)
     check(prediction, y)
     probs = np.asarray(chosen_probs(prediction, apply_to))
     members, _, classes = probs.shape

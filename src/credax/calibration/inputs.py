@@ -10,11 +10,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
-from scipy.special import logsumexp
 
+from credax.calibration.gaussian_mixture import log_mixture
 from credax.calibration.protocol import ApplyTo
 from credax.errors import InputError
 from credax.metrics.checks import check
+from credax.mixing import require_equal_weights
 from credax.prediction import ClassPrediction, GaussianPrediction
 
 # A probability of exactly zero has no finite logarithm to scale; it counts as the smallest float32.
@@ -30,9 +31,29 @@ def class_arrays(
     check(prediction, y)
     logs = np.asarray(prediction.log_probs, np.float64)
     if apply_to == "mixture":
-        logs = logsumexp(logs, axis=0, keepdims=True) - np.log(len(logs))
+        logs = log_mixture(logs, prediction.weights)[None]
     logs = np.where(np.isneginf(logs), LOG_FLOOR, logs)
     return np.ascontiguousarray(np.moveaxis(logs, -1, 0)), y
+
+
+def member_shares(prediction: ClassPrediction, apply_to: ApplyTo) -> np.ndarray | None:
+    """The members' unequal weights, where a map acts on members; None: all alike, or one."""
+    if apply_to == "mixture" or prediction.weights is None:
+        return None
+    return np.asarray(prediction.weights)
+
+
+def require_equal_shares(prediction: ClassPrediction, apply_to: ApplyTo, who: str) -> None:
+    """Raise where a map would be fitted on members of unequal weights as if they were alike."""
+    remedy = "use apply_to='mixture', or 'temperature'"
+    if apply_to == "members":
+        require_equal_weights(prediction.weights, f"{who} on members", remedy)
+
+
+def calibrated(prediction: ClassPrediction, apply_to: ApplyTo, logs: Array) -> ClassPrediction:
+    """Mapped log-probabilities as a prediction: members keep their weights, a mixture is one."""
+    weights = prediction.weights if apply_to == "members" else None
+    return ClassPrediction(logs, weights=weights)
 
 
 @partial(jax.jit, static_argnums=1)

@@ -16,12 +16,15 @@ _PERFECT = 1e-6
 
 
 def mixture_nll(
-    logits: Float[np.ndarray, "classes members batch"], y: Integer[np.ndarray, " batch"]
+    logits: Float[np.ndarray, "classes members batch"],
+    y: Integer[np.ndarray, " batch"],
+    weights: Float[np.ndarray, " members"] | None = None,
 ) -> tuple[float, Float[np.ndarray, "classes members batch"]]:
     """``-mean log (1/M) Σ_m softmax(logits_m)_y`` and its gradient with respect to the logits.
 
-    With ``w_m`` the share of member ``m`` in the mixture's probability of the label, the gradient
-    is ``w_m (softmax(logits_m) - onehot(y)) / N``.
+    Unequal ``weights`` of the members, which sum to one, stand for ``1/M``. With ``w_m`` the share
+    of member ``m`` in the mixture's probability of the label, the gradient is
+    ``w_m (softmax(logits_m) - onehot(y)) / N``.
 
     >>> value, gradient = mixture_nll(np.zeros((2, 1, 1)), np.array([0]))
     >>> round(value, 6), gradient.ravel().tolist()
@@ -30,7 +33,7 @@ def mixture_nll(
     _, members, rows = logits.shape
     logs, gradient = log_softmax(logits)
     label = label_entries(logs, y)
-    share, total = shares(label)
+    share, total = shares(label, weights)
     gradient[y, :, np.arange(rows)] -= 1.0
     gradient *= share / rows
     return float(np.log(members) - np.mean(total)), gradient
@@ -57,8 +60,15 @@ def label_entries(
 
 def shares(
     log_label: Float[np.ndarray, "members batch"],
+    weights: Float[np.ndarray, " members"] | None = None,
 ) -> tuple[Float[np.ndarray, "members batch"], Float[np.ndarray, " batch"]]:
-    """Each member's share in the sum of probabilities of the label, and that sum's logarithm."""
+    """Each member's share in the sum of probabilities of the label, and that sum's logarithm.
+
+    With weights the sum is that of ``M w_m`` times the probabilities.
+    """
+    if weights is not None:
+        with np.errstate(divide="ignore"):
+            log_label = log_label + np.log(len(weights) * weights)[:, None]
     highest = log_label.max(axis=0)
     share = np.exp(log_label - highest)
     total = share.sum(axis=0)

@@ -149,7 +149,7 @@ class RecalibratedPrediction(eqx.Module):
         for t in self._each:
             wanted = levels if levels.ndim == 1 else levels[..., t]
             stated = np.interp(wanted, self.after[t], self.before[t])
-            found.append(mixture_quantiles(*self._moments_of(t), stated))
+            found.append(mixture_quantiles(*self._moments_of(t), stated, self.base.weights))
         return np.stack(found, axis=-1)
 
     def _moments_of(self, target: int) -> tuple[np.ndarray, np.ndarray]:
@@ -167,12 +167,15 @@ class RecalibratedPrediction(eqx.Module):
         """Mean and variance of ``cells`` equal shares of the distribution, ``[cells, batch]``."""
         means, variances = self._moments_of(target)
         before, after = self.before[target], self.after[target]
-        centre = means.mean(axis=0)  # moments about the mean lose fewest digits
+        weights = self.base.weights
+        # Moments about the mean lose fewest digits.
+        centre = np.average(means, axis=0, weights=weights)
         inner = np.interp(np.arange(1, cells) / cells, after, before)
         levels = np.unique(np.concatenate([before, inner]))
         shares = np.interp(levels, before, after)
-        ends = mixture_quantiles(means - centre, variances, levels)
-        pieces = np.diff(partial_moments(means - centre, variances, ends), axis=1)
+        ends = mixture_quantiles(means - centre, variances, levels, weights)
+        moments = partial_moments(means - centre, variances, ends, weights)
+        pieces = np.diff(moments, axis=1)
         slope = np.diff(shares) / np.diff(levels)
         cell = np.floor((shares[:-1] + shares[1:]) / 2 * cells).astype(int).clip(0, cells - 1)
         moments = np.zeros((3, cells, means.shape[1]))

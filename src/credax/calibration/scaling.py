@@ -11,7 +11,14 @@ import numpy as np
 from jaxtyping import Float, Integer
 from scipy.linalg import solve_triangular
 
-from credax.calibration.inputs import chosen_logs, class_arrays, require_classes
+from credax.calibration.inputs import (
+    calibrated,
+    chosen_logs,
+    class_arrays,
+    member_shares,
+    require_classes,
+    require_equal_shares,
+)
 from credax.calibration.mixture_nll import log_softmax, minimise, mixture_nll, warn_if_undetermined
 from credax.calibration.protocol import ApplyTo, as_apply_to, generator
 from credax.errors import InputError
@@ -39,7 +46,7 @@ class AffineScaling(eqx.Module):
         require_classes(prediction, "the scaling", len(self.bias))
         logs = chosen_logs(prediction, self.apply_to)
         weight, bias = self.weight.astype(logs.dtype), self.bias.astype(logs.dtype)
-        return ClassPrediction(_scale(logs, weight, bias, self.inputs))
+        return calibrated(prediction, self.apply_to, _scale(logs, weight, bias, self.inputs))
 
 
 @partial(jax.jit, static_argnums=3)
@@ -62,11 +69,13 @@ class Vector(eqx.Module):
         """Weights and biases for labels ``y`` ``[batch]``; ``key`` is not needed."""
         del key
         logs, y = class_arrays(prediction, y, self.apply_to, "'vector'")
+        shares = member_shares(prediction, self.apply_to)
         z, classes = _inputs(logs, "centred", np, axis=0), len(logs)
 
         def objective(parameters):
             weight, bias = np.split(parameters, 2)
-            value, gradient = mixture_nll(z * weight[:, None, None] + bias[:, None, None], y)
+            logits = z * weight[:, None, None] + bias[:, None, None]
+            value, gradient = mixture_nll(logits, y, shares)
             return value, np.concatenate(
                 [np.einsum("kmn,kmn->k", gradient, z), gradient.sum(axis=(1, 2))]
             )
@@ -98,6 +107,7 @@ class Matrix(_PenalisedScaling):
 
     def fit(self, prediction: ClassPrediction, y: Any, *, key: Any = None) -> AffineScaling:
         """Weights and biases for labels ``y`` ``[batch]``; ``key`` draws the folds."""
+        require_equal_shares(prediction, self.apply_to, "'matrix'")
         logs, y = class_arrays(prediction, y, self.apply_to, "'matrix'")
         penalty = (self.off_diagonal, self.bias)
         if len(logs) <= _MOST_CLASSES_WITHOUT_PENALTY:
@@ -117,6 +127,7 @@ class Dirichlet(_PenalisedScaling):
 
     def fit(self, prediction: ClassPrediction, y: Any, *, key: Any = None) -> AffineScaling:
         """Weights and biases for labels ``y`` ``[batch]``; ``key`` draws the folds."""
+        require_equal_shares(prediction, self.apply_to, "'dirichlet'")
         logs, y = class_arrays(prediction, y, self.apply_to, "'dirichlet'")
         penalty = (self.off_diagonal, self.bias)
         return _fit_affine("'dirichlet'", logs, y, "log_probs", penalty, self.apply_to, key)

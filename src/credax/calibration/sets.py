@@ -105,7 +105,9 @@ def fit_sets(
 def normalised(prediction: ClassPrediction) -> Float[np.ndarray, "batch classes"]:
     """The mixture's probabilities in float64, rows summing to one to the last digit."""
     # Member by member: the mixture in double precision must not take members times its size.
-    probs = sum(np.exp(np.asarray(member, np.float64)) for member in prediction.log_probs)
+    shares = prediction.weights or (1.0,) * prediction.num_members
+    pairs = zip(shares, prediction.log_probs, strict=True)
+    probs = sum(share * np.exp(np.asarray(member, np.float64)) for share, member in pairs)
     probs = np.asarray(probs)
     return probs / probs.sum(axis=-1, keepdims=True)
 

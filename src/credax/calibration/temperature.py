@@ -10,7 +10,13 @@ import jax
 import numpy as np
 from jaxtyping import Float, Integer
 
-from credax.calibration.inputs import chosen_logs, class_arrays, require_classes
+from credax.calibration.inputs import (
+    calibrated,
+    chosen_logs,
+    class_arrays,
+    member_shares,
+    require_classes,
+)
 from credax.calibration.mixture_nll import label_entries, log_softmax, mixture_nll, shares
 from credax.calibration.protocol import ApplyTo, CalibrationWarning, as_apply_to, generator
 from credax.errors import InputError
@@ -43,7 +49,8 @@ class Temperature(eqx.Module):
         """The temperature of ``prediction`` on labels ``y`` ``[batch]``; ``key`` is not needed."""
         del key
         logs, y = class_arrays(prediction, y, self.apply_to, "'temperature'")
-        temperature, error, at_bound = solve(logs, y)
+        shares = member_shares(prediction, self.apply_to)
+        temperature, error, at_bound = solve(logs, y, shares)
         if at_bound:
             why = (
                 "the labels' logits are on average not above their rows' means: the predictions "
@@ -72,7 +79,8 @@ class FittedTemperature(eqx.Module):
     def __call__(self, prediction: ClassPrediction) -> ClassPrediction:
         """The prediction at this temperature; jit-able."""
         require_classes(prediction, "'temperature'", self.classes)
-        return ClassPrediction(_soften(prediction, self.apply_to, self.temperature))
+        logs = _soften(prediction, self.apply_to, self.temperature)
+        return calibrated(prediction, self.apply_to, logs)
 
 
 @partial(jax.jit, static_argnums=1)
@@ -101,6 +109,7 @@ def nll_after_temperature(
     True
     """
     logs, y = class_arrays(prediction, y, as_apply_to(apply_to), "nll_after_temperature")
+    given = member_shares(prediction, apply_to)
     if not 2 <= folds <= len(y) or repeats < 1:
         raise InputError(
             f"folds is {folds} and repeats {repeats} for {len(y)} rows; give from 2 to "
@@ -111,13 +120,15 @@ def nll_after_temperature(
         fold = rng.permutation(len(y)) % folds
         for held in range(folds):
             own, rest = fold == held, fold != held
-            temperature = solve(logs[..., rest], y[rest])[0]
-            total += own.sum() * mixture_nll(logs[..., own] / temperature, y[own])[0]
+            temperature = solve(logs[..., rest], y[rest], given)[0]
+            total += own.sum() * mixture_nll(logs[..., own] / temperature, y[own], given)[0]
     return float(total / (repeats * len(y)))
 
 
 def solve(
-    logs: Float[np.ndarray, "classes members batch"], y: Integer[np.ndarray, " batch"]
+    logs: Float[np.ndarray, "classes members batch"],
+    y: Integer[np.ndarray, " batch"],
+    weights: Float[np.ndarray, " members"] | None = None,
 ) -> tuple[float, float, bool]:
     """The best temperature, its standard error and whether it is a bound."""
     logs = logs - logs.max(axis=0)
@@ -126,7 +137,7 @@ def solve(
     if not np.any(logs):
         return 1.0, math.inf, False  # uniform rows: no temperature changes them
     grid = np.geomspace(low, high, _GRID) if several else np.array([low, high])
-    at = [_derivatives(inverse, logs, y) for inverse in grid]
+    at = [_derivatives(inverse, logs, y, weights) for inverse in grid]
     values = [value for value, _, _ in at]
     if at[-1][1] <= 0 and values[-1] <= min(values):
         return LOWEST, math.inf, True
@@ -136,16 +147,16 @@ def solve(
         best = int(np.argmin(values))
         inverse = grid[best]
         low, high = grid[max(best - 1, 0)], grid[min(best + 1, _GRID - 1)]
-    inverse, second = _newton(logs, y, low, inverse, high)
+    inverse, second = _newton(logs, y, weights, low, inverse, high)
     error = math.inf if second <= 0 else 1 / (inverse**2 * math.sqrt(len(y) * second))
     return float(1 / inverse), float(error), False
 
 
-def _newton(logs, y, low, inverse, high):
+def _newton(logs, y, weights, low, inverse, high):
     """The stationary point of the NLL between ``low`` and ``high``, and the curvature there."""
     second = 0.0
     for _ in range(_STEPS):
-        _, first, second = _derivatives(inverse, logs, y)
+        _, first, second = _derivatives(inverse, logs, y, weights)
         if first == 0:
             break
         low, high = (low, inverse) if first > 0 else (inverse, high)
@@ -157,7 +168,7 @@ def _newton(logs, y, low, inverse, high):
     return inverse, second
 
 
-def _derivatives(inverse, logs, y):
+def _derivatives(inverse, logs, y, weights=None):
     """NLL of the mixture at ``1/T`` and its first two derivatives there.
 
     With ``g_m = z_my - E_m[z]`` and ``w_m`` the members' shares in the label's probability:
@@ -166,7 +177,7 @@ def _derivatives(inverse, logs, y):
     scaled, probs = log_softmax(inverse * logs)
     mean = np.einsum("kmn,kmn->mn", probs, logs)
     variance = np.einsum("kmn,kmn->mn", probs, np.square(logs - mean))
-    share, total = shares(label_entries(scaled, y))
+    share, total = shares(label_entries(scaled, y), weights)
     gain = label_entries(logs, y) - mean
     slope = np.sum(share * gain, axis=0)
     second = np.mean(slope**2 - np.sum(share * (gain**2 - variance), axis=0))

@@ -11,6 +11,7 @@ from credax.calibration.inputs import as_columns, require_numbers
 from credax.calibration.protocol import ApplyTo, as_apply_to
 from credax.errors import InputError
 from credax.metrics.checks import check
+from credax.mixing import member_mean, member_variance
 from credax.prediction import GaussianPrediction
 
 
@@ -37,8 +38,14 @@ class VarianceScaling(eqx.Module):
         y = np.asarray(y)
         check(prediction, y)
         means = np.asarray(prediction.means, np.float64)
-        variance = np.mean(np.asarray(prediction.variances, np.float64), axis=0) + means.var(axis=0)
-        squares = np.square(as_columns(y, prediction) - means.mean(axis=0)) / variance
+        variances = np.asarray(prediction.variances, np.float64)
+        if prediction.weights is None:
+            mean, variance = means.mean(axis=0), np.mean(variances, axis=0) + means.var(axis=0)
+        else:
+            mean = np.average(means, axis=0, weights=prediction.weights)
+            second = np.square(means - mean) + variances
+            variance = np.average(second, axis=0, weights=prediction.weights)
+        squares = np.square(as_columns(y, prediction) - mean) / variance
         scale = np.sqrt(squares.mean(axis=0))
         if not scale.all():
             raise InputError(
@@ -59,12 +66,13 @@ class VarianceScale(eqx.Module):
         require_numbers(prediction, "'variance-scaling'", len(self.scale))
         means, variances = jnp.asarray(prediction.means), jnp.asarray(prediction.variances)
         scale = jnp.asarray(self.scale, means.dtype)
-        centre = jnp.mean(means, axis=0, keepdims=True)
+        weights = prediction.weights
+        centre = member_mean(means, weights)[None]
         if self.apply_to == "members":
             own = prediction.function_variances
             scaled = None if own is None else scale**2 * jnp.asarray(own)
             return GaussianPrediction(
-                centre + scale * (means - centre), scale**2 * variances, scaled
+                centre + scale * (means - centre), scale**2 * variances, scaled, weights=weights
             )
-        total = jnp.mean(variances, axis=0) + jnp.var(means, axis=0)
+        total = member_mean(variances, weights) + member_variance(means, weights)
         return GaussianPrediction(centre, scale**2 * total[None])

@@ -1,13 +1,16 @@
 """A posterior of networks as a model of experiments: which input to label next?"""
 
+from collections.abc import Callable
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from scipy.special import entr
 
 from credax.design.model import DesignModel
 from credax.errors import InputError
+from credax.mixing import Weights, host_weights, pick_members, weighted
 from credax.posterior import Posterior
 from credax.prediction import ClassPrediction
 
@@ -15,7 +18,7 @@ from credax.prediction import ClassPrediction
 def posterior_model(posterior: Posterior, inputs: Any = None) -> DesignModel:
     """Members as parameters, inputs as designs, labels as outcomes.
 
-    ``θ`` is the number of a member, all of which are equally likely; ``ξ`` is one input. The
+    ``θ`` is the number of a member, as likely as its weight says; ``ξ`` is one input. The
     expected information gain is then the mutual information of the label and the member: BALD.
 
     Args:
@@ -36,10 +39,11 @@ def posterior_model(posterior: Posterior, inputs: Any = None) -> DesignModel:
             "posterior predicts quantiles, which have no density; use another likelihood"
         )
     members = _check_members(struct, posterior)
+    weights = host_weights(struct.weights, members)
 
     def member(theta, xi):
         every = predict(jnp.asarray(xi)[None])
-        return jax.tree.map(lambda leaf: leaf[theta][None], every)
+        return jax.tree.map(lambda leaf: leaf[theta][None], weighted(every, None))
 
     def sample(key, theta, xi):
         drawn = member(theta, xi).sample(key)[0, 0]
@@ -50,17 +54,23 @@ def posterior_model(posterior: Posterior, inputs: Any = None) -> DesignModel:
 
     outcomes = np.arange(struct.log_probs.shape[-1], dtype=np.int32) if classes else None
     return DesignModel(
-        prior_sample=lambda key: jax.random.randint(key, (), 0, members),
-        prior_log_prob=lambda theta: -jnp.log(float(members)),
+        prior_sample=lambda key: pick_members(key, (), members, struct.weights),
+        prior_log_prob=_log_prior(struct.weights, members),
         outcome_sample=sample,
         outcome_log_prob=log_prob,
         outcomes=outcomes,
-        nodes=lambda: (jnp.arange(members), jnp.full(members, 1 / members)),
+        nodes=lambda: (jnp.arange(members), jnp.asarray(weights)),
         designs=None if inputs is None else _check_inputs(inputs, shape),
-        prior_entropy=float(np.log(members)),
+        prior_entropy=float(np.sum(entr(weights))) if struct.weights else float(np.log(members)),
         name="posterior",
         title="Which input to label",
     )
+
+
+def _log_prior(weights: Weights, members: int) -> Callable[[Any], Any]:
+    if weights is None:
+        return lambda theta: -jnp.log(float(members))
+    return lambda theta: jnp.log(jnp.asarray(weights))[theta]
 
 
 def _check_members(struct: Any, posterior: Posterior) -> int:

@@ -13,6 +13,7 @@ import numpy as np
 
 from credax.errors import InputError
 from credax.metrics.view import ClassView, Pair, RegressionView, weighted_view
+from credax.mixing import kept_weights, weighted
 from credax.prediction import ClassPrediction, Prediction, RegressionPrediction
 
 ROW_SUM_TOLERANCE = 1e-3
@@ -50,7 +51,11 @@ def without_broken_members(prediction: Prediction) -> Prediction:
     keep[broken_members(prediction)] = False
     if not keep.any():
         raise InputError("every member holds NaN or infinity; there is nothing left to score")
-    return prediction if keep.all() else jax.tree.map(lambda a: a[keep], prediction)
+    if keep.all():
+        return prediction
+    weights = kept_weights(prediction.weights, keep, int(keep.sum()))
+    kept = jax.tree.map(lambda a: a[keep], weighted(prediction, None))
+    return weighted(kept, weights)
 
 
 def check_shapes(prediction: Any, y: Any) -> None:

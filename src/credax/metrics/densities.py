@@ -12,6 +12,7 @@ from credax.errors import InputError
 from credax.metrics.metric import ENTRIES, POSITIVE, REAL, metric
 from credax.metrics.streaming import Statistic, Streaming, Weighted, add_up, mean_of
 from credax.metrics.view import RegressionView
+from credax.mixing import member_mean
 from credax.prediction import GaussianPrediction as GaussianPrediction
 
 _metric = partial(metric, task="regression", unit="unit of y", range=POSITIVE)
@@ -136,15 +137,18 @@ def _mean_distance(mean: Any, deviation: Any) -> Any:
 def _mixture_crps(view: RegressionView) -> Any:
     if not view.is_gaussian:
         return _quantile_crps(view)
-    away = jnp.mean(_mean_distance(view.y - view.means, jnp.sqrt(view.variances)), axis=0)
+    weights = view.prediction.weights
+    away = member_mean(_mean_distance(view.y - view.means, jnp.sqrt(view.variances)), weights)
 
     def add(total, member):
-        mean, variance = member
+        mean, variance, weight = member
         deviation = jnp.sqrt(variance + view.variances)
-        return total + jnp.mean(_mean_distance(mean - view.means, deviation), axis=0), None
+        each = member_mean(_mean_distance(mean - view.means, deviation), weights)
+        return total + (each if weight is None else weight * each), None
 
-    pairs, _ = jax.lax.scan(add, jnp.zeros_like(away), (view.means, view.variances))
-    return away - pairs / (2 * view.means.shape[0])
+    own = None if weights is None else jnp.asarray(weights, away.dtype)
+    pairs, _ = jax.lax.scan(add, jnp.zeros_like(away), (view.means, view.variances, own))
+    return away - pairs / (2 * view.means.shape[0] if weights is None else 2)
 
 
 def _quantile_crps(view: RegressionView) -> Any:

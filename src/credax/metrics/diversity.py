@@ -3,6 +3,7 @@
 from typing import Any, Literal
 
 import jax.numpy as jnp
+import numpy as np
 
 from credax.errors import InputError
 from credax.metrics.metric import NATS, metric, metrics, row
@@ -224,7 +225,10 @@ def _disagreement(view: ClassView) -> Any:
     members = view.log_probs.shape[0]
     if members < 2:
         raise InputError("disagreement is between pairs of members and the prediction has one")
-    votes = view.votes
+    votes, weights = view.votes, view.prediction.weights
+    if weights is not None:
+        shares, own = votes / members, float(np.sum(np.square(weights)))
+        return (1 - jnp.sum(jnp.square(shares), axis=-1)) / (1 - own)
     return 1 - jnp.sum(votes * (votes - 1), axis=-1) / (members * (members - 1))
 
 

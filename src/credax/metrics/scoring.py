@@ -13,6 +13,7 @@ from credax.metrics.metric import NATS, POSITIVE, REAL, metric, metrics, row
 from credax.metrics.namespace import namespace, ratio, segment_sum
 from credax.metrics.streaming import Statistic, Streaming, Weighted, add_up, mean_of
 from credax.metrics.view import ClassView
+from credax.mixing import log_member_mean, member_mean
 from credax.prediction import ClassPrediction as ClassPrediction
 
 
@@ -134,7 +135,7 @@ def nll() -> Streaming:
         kept = weight > 0
         each = view.log_densities
         joint = jnp.sum(jnp.where(kept, each, 0), axis=-1)
-        mixture = jax.scipy.special.logsumexp(joint, axis=0) - jnp.log(view.means.shape[0])
+        mixture = log_member_mean(joint, view.prediction.weights)
         return Weighted(-mixture, jnp.max(weight, axis=-1))
 
     return Streaming(Statistic(rows, add_up), lambda sums: sums.mean)
@@ -295,7 +296,8 @@ def _class_nll(view: ClassView) -> Any:
 
 def _member_nll(view: ClassView) -> Any:
     each = view.member_log_prob
-    return -jnp.mean(jnp.maximum(each, _smallest_log(each.dtype)), axis=0)
+    floored = jnp.maximum(each, _smallest_log(each.dtype))
+    return -member_mean(floored, view.prediction.weights)
 
 
 def _brier_sum(view: ClassView) -> Any:

@@ -6,10 +6,11 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jax.scipy.special import logsumexp, ndtr, xlogy
+from jax.scipy.special import ndtr, xlogy
 from jaxtyping import Array, Bool, Float, Int, Integer
 
 from credax.errors import InputError
+from credax.mixing import log_member_mean, member_mean, member_variance, spread
 from credax.prediction import (
     ClassPrediction,
     GaussianPrediction,
@@ -59,7 +60,7 @@ class ClassView:
 
     @cached_property
     def _members(self) -> _Members:
-        log_p = self.log_probs
+        log_p, weights = self.log_probs, self.prediction.weights
         members, batch, classes = log_p.shape
         ones = jnp.ones(classes, log_p.dtype)
 
@@ -69,17 +70,20 @@ class ClassView:
 
         if log_p.size <= _SMALL:
             *each, row_sums = of(log_p)
-            probs, entropy, squares = (jnp.mean(e, axis=0) for e in each)
+            probs, entropy, squares = (member_mean(e, weights) for e in each)
             return _Members(probs, entropy, squares, row_sums)
 
-        def visit(sums, log_p):
+        def visit(sums, member):
+            log_p, weight = member
             *each, row_sum = of(log_p)
+            each = each if weight is None else [weight * e for e in each]
             return tuple(s + e for s, e in zip(sums, each, strict=True)), row_sum
 
         flat = jnp.zeros(batch, log_p.dtype)
         start = jnp.zeros((batch, classes), log_p.dtype), flat, flat
-        sums, row_sums = jax.lax.scan(visit, start, log_p)
-        probs, entropy, squares = (s / members for s in sums)
+        each = None if weights is None else jnp.asarray(weights, log_p.dtype)
+        sums, row_sums = jax.lax.scan(visit, start, (log_p, each))
+        probs, entropy, squares = (s / members for s in sums) if weights is None else sums
         return _Members(probs, entropy, squares, row_sums)
 
     @property
@@ -125,7 +129,7 @@ class ClassView:
     @cached_property
     def log_prob(self) -> Float[Array, " batch"]:
         """Log-probability of the label under the mixture."""
-        return logsumexp(self.member_log_prob, axis=0) - jnp.log(self.log_probs.shape[0])
+        return log_member_mean(self.member_log_prob, self.prediction.weights)
 
     @cached_property
     def entropy(self) -> Float[Array, " batch"]:
@@ -139,7 +143,7 @@ class ClassView:
         if strength is None:
             return jnp.minimum(self._members.expected_entropy, self.entropy)
         each = dirichlet_entropy(jnp.exp(self.log_probs), jnp.asarray(strength))
-        return jnp.minimum(jnp.mean(each, axis=0), self.entropy)
+        return jnp.minimum(member_mean(each, self.prediction.weights), self.entropy)
 
     @property
     def information(self) -> Float[Array, " batch"]:
@@ -148,12 +152,16 @@ class ClassView:
 
     @cached_property
     def votes(self) -> Float[Array, "batch classes"]:
-        """How many members find each class the most probable."""
-        _, batch, classes = self.log_probs.shape
+        """How many members find each class the most probable; by weight they count as ``M w``."""
+        members, batch, classes = self.log_probs.shape
+        weights = self.prediction.weights
 
         def chosen(log_p):
             return jnp.argmax(log_p, axis=-1)[..., None] == jnp.arange(classes)
 
+        if weights is not None:
+            counts = members * spread(weights, self.log_probs)
+            return jnp.sum(counts * chosen(self.log_probs), axis=0)
         if self.log_probs.size <= _SMALL:
             return jnp.sum(chosen(self.log_probs), axis=0, dtype=self.log_probs.dtype)
 
@@ -193,19 +201,21 @@ class RegressionView:
     @cached_property
     def mean(self) -> Float[Array, "batch targets"]:
         """Mean of the mixture."""
-        return jnp.mean(self.means, axis=0)
+        return member_mean(self.means, self.prediction.weights)
 
     @cached_property
     def aleatoric(self) -> Float[Array, "batch targets"]:
         """Mean of the members' variances, without their own epistemic part."""
         own = self.prediction.own_epistemic
-        return jnp.mean(self.variances if own is None else self.variances - own, axis=0)
+        noise = self.variances if own is None else self.variances - own
+        return member_mean(noise, self.prediction.weights)
 
     @cached_property
     def epistemic(self) -> Float[Array, "batch targets"]:
         """Variance of the members' means, plus the epistemic part of their own variances."""
-        own, between = self.prediction.own_epistemic, jnp.var(self.means, axis=0)
-        return between if own is None else between + jnp.mean(own, axis=0)
+        own, weights = self.prediction.own_epistemic, self.prediction.weights
+        between = member_variance(self.means, weights)
+        return between if own is None else between + member_mean(own, weights)
 
     @property
     def variance(self) -> Float[Array, "batch targets"]:
@@ -236,7 +246,8 @@ class RegressionView:
         """The mixture's distribution function at the target."""
         if not self.is_gaussian:
             return self.prediction.cdf(self.y).reshape(self.y.shape)
-        return jnp.mean(ndtr((self.y - self.means) / jnp.sqrt(self.variances)), axis=0)
+        each = ndtr((self.y - self.means) / jnp.sqrt(self.variances))
+        return member_mean(each, self.prediction.weights)
 
     @cached_property
     def _quantiles(self) -> dict[float, Array]:

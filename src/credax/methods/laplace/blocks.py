@@ -14,6 +14,7 @@ import scipy.linalg
 from jaxtyping import Array, Float
 
 from credax.errors import InputError
+from credax.methods.laplace.spectra import eigenpairs
 
 
 class DenseFactor(eqx.Module):
@@ -119,7 +120,7 @@ class DenseBlock(eqx.Module):
         try:
             return np.linalg.cholesky(self.precision(scale, prior))
         except np.linalg.LinAlgError as error:
-            raise _not_positive(prior) from error
+            raise _not_positive(prior, scale * np.linalg.eigvalsh(self.matrix)[0]) from error
 
 
 class DiagonalBlock(eqx.Module):
@@ -145,7 +146,7 @@ class DiagonalBlock(eqx.Module):
         """The diagonal of ``scale H + prior``."""
         precision = scale * self.values + prior
         if not np.all(precision > 0):
-            raise _not_positive(prior)
+            raise _not_positive(prior, scale * float(np.min(self.values)))
         return precision
 
 
@@ -192,10 +193,16 @@ class Kronecker(eqx.Module):
     kind = "kronecker"
 
     @classmethod
-    def of(cls, a: np.ndarray, g: np.ndarray) -> "Kronecker":
-        """From both factors."""
-        (values_a, q_a), (values_g, q_g) = np.linalg.eigh(a), np.linalg.eigh(g)
-        return cls(q_a, np.maximum(values_a, 0.0), q_g, np.maximum(values_g, 0.0))
+    def of(
+        cls,
+        a: np.ndarray,
+        g: np.ndarray,
+        dtype: Any = np.float64,
+        ranks: tuple[int, int] | None = None,
+    ) -> "Kronecker":
+        """From both factors, sums in ``dtype`` of so many (``ranks``) outer products each."""
+        first, second = ranks or (len(a), len(g))
+        return cls(*eigenpairs(a, dtype, first), *eigenpairs(g, dtype, second))
 
     def spectrum(self) -> np.ndarray:
         """All products of eigenvalues."""
@@ -247,8 +254,14 @@ def _one(prior: Any) -> float:
     return float(prior[0])
 
 
-def _not_positive(prior: Any) -> InputError:
+def _not_positive(prior: Any, curvature: float = 0.0) -> InputError:
     least = float(np.min(prior))
+    if least > 0 and curvature < 0:
+        return InputError(
+            f"the least eigenvalue of the curvature is {curvature:.3g} and the prior precision "
+            f"{least:.3g}, so that the network is at no maximum of the posterior; train longer, "
+            f"give a prior_precision above {-curvature:.3g}, or use curvature='ggn'"
+        )
     return InputError(
         f"the posterior precision is not positive (prior precision {least:.3g}); give the problem "
         "a weight_decay, or Laplace a prior_precision such as 1.0 or 'evidence'"

@@ -1,7 +1,8 @@
-"""The generalised Gauss-Newton matrix of all rows, block by block, in bounded memory.
+"""Gauss-Newton matrix or empirical Fisher of all rows, block by block, in bounded memory.
 
-``H = Σ_n J_nᵀ S_n S_nᵀ J_n``, a sum over rows, never a mean. Jacobians exist for one block of rows
-at a time; blocks are summed on the host in double precision.
+``H = Σ_n J_nᵀ S_n S_nᵀ J_n``, a sum over rows, never a mean. ``kind`` says what ``S`` is: a root of
+the likelihood's curvature ("ggn"), or the score, one column ("empirical_fisher"). Jacobians exist
+for one block of rows at a time; blocks are summed on the host in double precision.
 """
 
 from collections.abc import Iterator
@@ -60,41 +61,54 @@ def jacobian(
     return value, derivatives
 
 
-def _roots(problem, variables, subset, part: Part) -> Float[Array, "rows columns params"]:
+def roots(problem, variables, subset, part: Part, kind: str) -> Float[Array, "rows columns params"]:
     """``Sᵀ J`` of each row of a block, zero for those that fill it up."""
+    weights = problem.weights(variables.params)
 
     def one(row, y, weight):
-        outputs, derivatives = jacobian(problem, variables, subset, row)
-        root = curvature_root(problem, variables, outputs, y)
-        return weight.astype(root.dtype) * (root.T @ derivatives)
+        def outputs(vector):
+            moved = with_weights(problem, variables, subset.put(weights, vector))
+            return row_outputs(problem, moved, row)
+
+        value, pull = jax.vjp(outputs, subset.take(weights))
+        root = curvature_root(problem, variables, value, y, kind)
+        return weight.astype(root.dtype) * jax.vmap(pull)(root.T)[0]
 
     return jax.vmap(one)(*problem.prepare(part.x, part.y, jnp.asarray(part.weight)))
 
 
 @eqx.filter_jit
-def _dense(problem, variables, subset: Subset, part: Part, sizes: tuple[int, ...]) -> list[Array]:
+def _dense(
+    problem, variables, subset: Subset, part: Part, sizes: tuple[int, ...], kind: str
+) -> list[Array]:
     """``Σ Jᵀ S Sᵀ J`` of each consecutive piece of the subset; a negative size: its diagonal."""
-    roots = _roots(problem, variables, subset, part)
-    roots = roots.reshape(-1, roots.shape[-1])
+    rows = roots(problem, variables, subset, part, kind)
+    rows = rows.reshape(-1, rows.shape[-1])
     found, start = [], 0
     for size in sizes:
-        piece = roots[:, start : start + abs(size)]
+        piece = rows[:, start : start + abs(size)]
         found.append(piece.T @ piece if size > 0 else jnp.sum(jnp.square(piece), axis=0))
         start += abs(size)
     return found
 
 
 def dense_sums(
-    problem: Problem, variables: Variables, subset: Subset, sizes: tuple[int, ...], data, rows: int
+    problem: Problem,
+    variables: Variables,
+    subset: Subset,
+    sizes: tuple[int, ...],
+    data,
+    rows: int,
+    kind: str = "ggn",
 ) -> list[np.ndarray]:
     """The curvature of consecutive pieces of a subset's vector, or its diagonal (size < 0)."""
     blocks = parts(data.x, data.y, rows)
-    each = (_dense(problem, variables, subset, part, sizes) for part in blocks)
-    return _summed(each)
+    each = (_dense(problem, variables, subset, part, sizes, kind) for part in blocks)
+    return summed(each)
 
 
 @eqx.filter_jit
-def _product(problem, variables, subset: Subset, part: Part, vector: Any) -> Array:
+def _product(problem, variables, subset: Subset, part: Part, vector: Any, kind: str) -> Array:
     """``Σ Jᵀ S Sᵀ J v``, forwards and backwards through the network, without a Jacobian."""
     weights = problem.weights(variables.params)
 
@@ -106,20 +120,27 @@ def _product(problem, variables, subset: Subset, part: Part, vector: Any) -> Arr
     start = subset.take(weights)
     value, tangent = jax.jvp(outputs, (start,), (vector.astype(start.dtype),))
     y = problem.prepare(part.x, part.y).y
-    root = jax.vmap(lambda o, y: curvature_root(problem, variables, o, y))(value, y)
+    root = jax.vmap(lambda o, y: curvature_root(problem, variables, o, y, kind))(value, y)
     weighted = jnp.einsum("rok,rpk,rp->ro", root, root, tangent)
     weighted = weighted * jnp.asarray(part.weight)[:, None].astype(weighted.dtype)
     return jax.vjp(outputs, start)[1](weighted)[0]
 
 
 def curvature_product(
-    problem: Problem, variables: Variables, subset: Subset, data, rows: int, vector: Any
+    problem: Problem,
+    variables: Variables,
+    subset: Subset,
+    data,
+    rows: int,
+    vector: Any,
+    kind: str = "ggn",
 ) -> np.ndarray:
     """The curvature times a vector, one pass over the data."""
     each = (
-        [_product(problem, variables, subset, part, vector)] for part in parts(data.x, data.y, rows)
+        [_product(problem, variables, subset, part, vector, kind)]
+        for part in parts(data.x, data.y, rows)
     )
-    return _summed(each)[0]
+    return summed(each)[0]
 
 
 class Opened(NamedTuple):
@@ -164,10 +185,10 @@ def opened(
 
 @eqx.filter_jit
 def _factors(
-    problem, variables, layers: dict[str, LinearLayer], joint: bool, part: Part
+    problem, variables, layers: dict[str, LinearLayer], joint: bool, part: Part, kind: str
 ) -> list[Array]:
     def one(row, y):
-        root = lambda outputs: curvature_root(problem, variables, outputs, y)  # noqa: E731
+        root = lambda outputs: curvature_root(problem, variables, outputs, y, kind)  # noqa: E731
         return opened(problem, variables, layers, joint, row, root)
 
     batch = problem.prepare(part.x, part.y)
@@ -189,6 +210,7 @@ def kronecker_sums(
     joint: bool,
     data,
     rows: int,
+    kind: str = "ggn",
 ) -> dict[str, tuple[np.ndarray, np.ndarray]]:
     """``A = (1/N) Σ_n Σ_t a aᵀ`` and ``G = Σ_n Σ_t g gᵀ / T`` of each kernel, over all rows.
 
@@ -196,7 +218,7 @@ def kronecker_sums(
     would not add up. Positions ``t = 1 .. T`` share the kernel (Grosse and Martens 2016).
     """
     blocks = parts(data.x, data.y, rows)
-    sums = _summed(_factors(problem, variables, layers, joint, part) for part in blocks)
+    sums = summed(_factors(problem, variables, layers, joint, part, kind) for part in blocks)
     return {p: (sums[2 * i] / len(data), sums[2 * i + 1]) for i, p in enumerate(layers)}
 
 
@@ -231,14 +253,15 @@ def _fit(problem, variables, names: tuple[str, ...], part: Part) -> list[Array]:
 def fit_of(problem: Problem, variables: Variables, names: tuple[str, ...], data) -> Fit:
     """The log-likelihood of all rows in standard units, and its gradient by named arrays."""
     blocks = parts(data.x, data.y, MOST_ROWS)
-    sums, flat = _summed(_fit(problem, variables, names, part) for part in blocks)
+    sums, flat = summed(_fit(problem, variables, names, part) for part in blocks)
     arrays = named(problem.weights(variables.params))
     cuts = np.cumsum([arrays[name].size for name in names])[:-1]
     gradient = dict(zip(names, np.split(flat, cuts), strict=True))
     return Fit(float(sums[0]), float(sums[1]), gradient)
 
 
-def _summed(blocks) -> list[np.ndarray]:
+def summed(blocks) -> list[np.ndarray]:
+    """Lists of arrays, one list per block, added up in double precision."""
     total: list[np.ndarray] | None = None
     for block in blocks:
         arrays = [np.asarray(array, np.float64) for array in block]

@@ -61,6 +61,8 @@ def tune(
     L-BFGS on their logarithms with exact gradients; the mode and the curvature stay as they are.
     A ``prior`` that is given stays too, and only the noise is tuned.
     """
+    if prior is not None and not noise:
+        return [float(prior)] * len(evidence.blocks), 1.0
     spectra = [block.spectrum() for block in evidence.blocks]
     squares = [float(np.sum(s)) for s in evidence.squares]
     groups = list(range(len(spectra))) if by_block else [0] * len(spectra)
@@ -85,8 +87,6 @@ def tune(
         return -value, -slope
 
     start = np.zeros(free + noise)
-    if len(start) == 0:
-        return [float(prior or 0.0)] * len(spectra), 1.0
     # Where the curvature lies: from a start far off, the flat side of the evidence is left slowly.
     for group in range(free):
         own = [i for i, g in enumerate(groups) if g == group]

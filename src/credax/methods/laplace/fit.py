@@ -9,7 +9,14 @@ import numpy as np
 from jaxtyping import PyTree
 
 from credax.data.dataset import Split
-from credax.methods.laplace.blocks import Block, DenseBlock, DiagonalBlock, Kronecker, LowRankBlock
+from credax.methods.laplace.blocks import (
+    Block,
+    DenseBlock,
+    DiagonalBlock,
+    Factor,
+    Kronecker,
+    LowRankBlock,
+)
 from credax.methods.laplace.curvature import (
     curvature_product,
     dense_sums,
@@ -18,6 +25,8 @@ from credax.methods.laplace.curvature import (
     rows_at_once,
 )
 from credax.methods.laplace.evidence import tune
+from credax.methods.laplace.functional import kernel_eigenpairs
+from credax.methods.laplace.hessian import hessian_product, hessian_sums
 from credax.methods.laplace.lanczos import leading_eigenpairs
 from credax.methods.laplace.likelihood import without_prior
 from credax.methods.laplace.plan import Plan
@@ -36,28 +45,41 @@ class NotConverged(UserWarning):
 
 
 def curvature_blocks(
-    problem: Problem, variables: Variables, data: Split, plan: Plan, *, rank: int, memory: float
+    problem: Problem,
+    variables: Variables,
+    data: Split,
+    plan: Plan,
+    *,
+    rank: int | None,
+    memory: float,
+    curvature: str = "ggn",
 ) -> tuple[Block, ...]:
-    """The curvature of each piece of the plan at a network, over all rows."""
+    """The curvature of each piece of the plan at a network, over all rows.
+
+    A low-rank piece has ``rank`` eigenpairs by Lanczos; None: all of them, by the kernel matrix.
+    """
     problem = without_prior(problem)
-    itemsize = jax.tree.leaves(variables.params)[0].dtype.itemsize
-    rows = rows_at_once(plan.bytes_per_row(itemsize), memory)
+    dtype = jax.tree.leaves(variables.params)[0].dtype
+    rows = rows_at_once(plan.bytes_per_row(dtype.itemsize), memory)
     found: dict[str, Block] = {}
     if plan.layers:
-        sums = kronecker_sums(problem, variables, plan.layers, plan.joint, data, rows)
-        found = {path: Kronecker.of(a, g) for path, (a, g) in sums.items()}
+        sums = kronecker_sums(problem, variables, plan.layers, plan.joint, data, rows, curvature)
+        for path, (a, g) in sums.items():
+            products = len(data) * plan.layers[path].positions
+            ranks = products, products * plan.outputs
+            found[path] = Kronecker.of(a, g, dtype, ranks)
     others = [piece for piece in plan.pieces if piece.kind != "kronecker"]
     if others and others[0].kind == "low-rank":
-        size = others[0].size
-        values, vectors = leading_eigenpairs(
-            lambda v: curvature_product(problem, variables, plan.rest, data, rows, v),
-            size,
-            min(rank, size),
-        )
-        return (LowRankBlock(vectors, values),)
+        return (_low_rank(problem, variables, data, plan, rows, rank, curvature),)
     if others:
-        sizes = tuple(p.size if p.kind == "dense" else -p.size for p in others)
-        sums = dense_sums(problem, variables, plan.rest, sizes, data, rows)
+        if curvature == "hessian":
+            dense = others[0].kind == "dense"
+            whole = hessian_sums(problem, variables, plan.rest, data, rows, diagonal=not dense)
+            cuts = np.cumsum([piece.size for piece in others])[:-1]
+            sums = [whole] if dense else np.split(whole, cuts)
+        else:
+            sizes = tuple(p.size if p.kind == "dense" else -p.size for p in others)
+            sums = dense_sums(problem, variables, plan.rest, sizes, data, rows, curvature)
         for piece, array in zip(others, sums, strict=True):
             found[piece.names[0]] = (
                 DenseBlock(array) if piece.kind == "dense" else DiagonalBlock(array)
@@ -65,14 +87,49 @@ def curvature_blocks(
     return tuple(found[piece.names[0]] for piece in plan.pieces)
 
 
+def _low_rank(
+    problem: Problem,
+    variables: Variables,
+    data: Split,
+    plan: Plan,
+    rows: int,
+    rank: int | None,
+    curvature: str,
+) -> LowRankBlock:
+    arguments = problem, variables, plan.rest, data, rows
+    if rank is None:
+        values, vectors = kernel_eigenpairs(*arguments, curvature)
+        return LowRankBlock(vectors, values)
+
+    def product(vector):
+        if curvature == "hessian":
+            return hessian_product(*arguments, vector)
+        return curvature_product(*arguments, vector, curvature)
+
+    size = plan.pieces[0].size
+    values, vectors = leading_eigenpairs(product, size, min(rank, size))
+    return LowRankBlock(vectors, values)
+
+
 def largest_variances(
-    problem: Problem, variables: Variables, data: Split, count: int, outputs: int, memory: float
+    problem: Problem,
+    variables: Variables,
+    data: Split,
+    count: int,
+    outputs: int,
+    memory: float,
+    curvature: str = "ggn",
 ) -> np.ndarray:
-    """The ``count`` weights with the largest variances under a diagonal curvature."""
+    """The ``count`` weights with the largest variances under a diagonal curvature.
+
+    For "hessian" that of the Gauss-Newton matrix: the diagonal of second derivatives of all weights
+    would cost as many gradients as there are weights.
+    """
     arrays = named(problem.weights(variables.params))
     subset, size = Subset(tuple(arrays)), sum(array.size for array in arrays.values())
     rows = rows_at_once(12 * outputs * size, memory)
-    (values,) = dense_sums(without_prior(problem), variables, subset, (-size,), data, rows)
+    kind = "ggn" if curvature == "hessian" else curvature
+    (values,) = dense_sums(without_prior(problem), variables, subset, (-size,), data, rows, kind)
     return smallest(values, count)
 
 
@@ -82,14 +139,17 @@ def gaussian_around(
     data: Split,
     plan: Plan,
     *,
-    rank: int,
+    rank: int | None,
     memory: float,
+    curvature: str,
     temperature: float,
     prior_precision: float | str,
     noise: bool,
-) -> tuple[LaplaceGaussian, float]:
-    """One mode's Gaussian, and how far its network is from the mode (see `distance_from_mode`)."""
-    blocks = curvature_blocks(problem, variables, data, plan, rank=rank, memory=memory)
+) -> tuple[LaplaceGaussian, tuple[Factor, ...], float]:
+    """One mode's Gaussian, its factors, and how far its network is from the mode."""
+    blocks = curvature_blocks(
+        problem, variables, data, plan, rank=rank, memory=memory, curvature=curvature
+    )
     weights = problem.weights(variables.params)
     fit = fit_of(without_prior(problem), variables, plan.names, data)
     count = len(data) * plan.outputs if problem.likelihood.has_one_noise else 0
@@ -111,14 +171,16 @@ def gaussian_around(
         prior=None if prior is None else float(prior),
     )
     made = gaussian(*tuned)
-    return made, distance_from_mode(problem, weights, fit.gradient, made, plan, len(data))
+    factors = made.factors(jax.tree.leaves(variables.params)[0].dtype)
+    away = distance_from_mode(problem, weights, fit.gradient, factors, plan, len(data))
+    return made, factors, away
 
 
 def distance_from_mode(
     problem: Problem,
     weights: PyTree,
     gradient: dict[str, np.ndarray],
-    gaussian: LaplaceGaussian,
+    factors: tuple[Factor, ...],
     plan: Plan,
     num_data: int,
 ) -> float:
@@ -137,7 +199,6 @@ def distance_from_mode(
         slope = likelihood.reshape(arrays[name].shape) - np.asarray(prior[name], np.float64)
         joint[name] = jnp.asarray(slope, arrays[name].dtype)
     tree = jax.tree.unflatten(jax.tree.structure(weights), list(joint.values()))
-    factors = gaussian.factors(jax.tree.leaves(weights)[0].dtype)
     halves = [f.half(v) for f, v in zip(factors, plan.vectors(tree), strict=True)]
     total = sum(float(jnp.sum(jnp.square(half))) for half in halves)
     return float(np.sqrt(total / sum(piece.size for piece in plan.pieces)))

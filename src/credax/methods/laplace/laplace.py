@@ -13,8 +13,9 @@ from credax.likelihood import require_posterior
 from credax.methods.ensemble import choices
 from credax.methods.laplace.fit import check_modes, gaussian_around, largest_variances
 from credax.methods.laplace.plan import Plan, check_memory, make_plan
-from credax.methods.laplace.posterior import CLOSED_LINKS, LaplacePosterior, laplace_posterior
+from credax.methods.laplace.posterior import LaplacePosterior, laplace_posterior
 from credax.methods.laplace.still import Still
+from credax.methods.laplace.stored import CLOSED_LINKS
 from credax.methods.laplace.subset import smallest
 from credax.methods.laplace.validation import tune_on
 from credax.methods.modes import Kept, Modes, collecting, example_variables
@@ -31,7 +32,11 @@ class Laplace(Modes):
     """A Gaussian around the trained network, ``N(θ*, (H / T + P₀)⁻¹)``.
 
     ``H = Σ_n Jᵀ Λ J`` is the generalised Gauss-Newton matrix of all rows and ``P₀`` the prior
-    precision, tuned by the evidence unless it is given. Predictions are those of the network
+    precision, tuned by the evidence unless it is given. ``curvature="empirical_fisher"`` has
+    ``H = Σ_n g gᵀ`` with ``g`` the gradient of row n's log-likelihood (no other factor), and
+    ``"hessian"`` the second derivatives. ``structure="functional"`` is the Gaussian process with
+    the kernel ``J(x) P₀⁻¹ J(x')ᵀ``: as exact as "full", and cheaper where rows times outputs are
+    fewer than weights. Predictions are those of the network
     linearised at the mode, or of drawn weights. Costs one training and one pass over the data (a
     pass per output backwards); memory is bounded by ``memory``. Reference: Daxberger et al.,
     Laplace redux, NeurIPS 2021.
@@ -43,8 +48,10 @@ class Laplace(Modes):
     name: ClassVar[str] = "laplace"
     title: ClassVar[str] = "Laplace"
 
-    structure: Literal["kfac", "full", "diagonal", "low_rank"] = "kfac"
-    """Which part of the curvature is kept."""
+    structure: Literal["kfac", "full", "diagonal", "low_rank", "functional"] = "kfac"
+    """Which part of the curvature is kept; functional: all of it, by the kernel matrix of rows."""
+    curvature: Literal["ggn", "empirical_fisher", "hessian"] = "ggn"
+    """Gauss-Newton matrix, outer products of the rows' gradients, or second derivatives."""
     subset: Literal["last_layer", "all", "largest"] = "last_layer"
     """Weights with a posterior; largest: the entries with the largest variances."""
     leaves: tuple[str, ...] = ()
@@ -71,7 +78,9 @@ class Laplace(Modes):
     memory: float = 1.0
     """Gigabytes that curvature and Jacobians may take."""
     modes: int = 1
-    """Independent networks, mixed uniformly: multi-Laplace. Around a population nothing trains."""
+    """Independent networks, mixed: multi-Laplace. Around a population nothing trains."""
+    weights: Literal["equal", "evidence"] = "equal"
+    """How modes are mixed: all alike, or in proportion to their evidence."""
 
     def __post_init__(self):
         Modes.__post_init__(self)
@@ -88,10 +97,33 @@ class Laplace(Modes):
                 f"subset is 'largest' and structure is {self.structure!r}; single entries have a "
                 "full or a diagonal curvature: use structure='full'"
             )
-        if self.prior_precision == "by_layer" and self.structure in ("full", "low_rank"):
+        self._check_curvature()
+        whole = ("full", "low_rank", "functional")
+        if self.prior_precision == "by_layer" and self.structure in whole:
             raise InputError(
                 f"prior_precision is 'by_layer' and structure is {self.structure!r}, which is one "
                 "block; use 'evidence', or structure='kfac' or 'diagonal'"
+            )
+
+    def _check_curvature(self) -> None:
+        if self.curvature != "ggn" and self.noise == "evidence":
+            raise InputError(
+                f"noise is 'evidence' and curvature is {self.curvature!r}, which no noise level "
+                "merely rescales; use curvature='ggn', or leave noise out"
+            )
+        if self.curvature != "hessian":
+            return
+        if self.structure in ("kfac", "functional"):
+            raise InputError(
+                f"curvature is 'hessian' and structure is {self.structure!r}; second derivatives "
+                "are no products of gradients: use structure='full', 'diagonal' or 'low_rank'"
+            )
+        tuned = isinstance(self.prior_precision, str) and self.prior_precision != "problem"
+        if tuned and self.structure != "low_rank":
+            raise InputError(
+                f"curvature is 'hessian' and prior_precision is {self.prior_precision!r}; second "
+                "derivatives may have negative eigenvalues, for which the evidence has no maximum: "
+                "use prior_precision='problem' or a number"
             )
 
     def settings(self, training: Training, num_data: int) -> Training:
@@ -124,19 +156,20 @@ class Laplace(Modes):
         if plan.entries is not None:
             # Chosen at the first mode for all, so that their Gaussians are alike.
             chosen = largest_variances(
-                problem, networks[0], data, self.size, plan.outputs, self.memory
+                problem, networks[0], data, self.size, plan.outputs, self.memory, self.curvature
             )
             plan = self._plan(problem, networks[0], data, jnp.asarray(chosen, jnp.int32))
         options = {
-            "rank": self.rank,
+            "rank": None if self.structure == "functional" else self.rank,
             "memory": self.memory,
+            "curvature": self.curvature,
             "temperature": self.temperature,
             # What is tuned on validation rows begins with the evidence's.
             "prior_precision": "evidence" if self.needs_validation else self.prior_precision,
             "noise": self.noise == "evidence",
         }
         found = [gaussian_around(problem, network, data, plan, **options) for network in networks]
-        gaussians, distances = (tuple(each) for each in zip(*found, strict=True))
+        gaussians, factors, distances = (tuple(each) for each in zip(*found, strict=True))
         check_modes(kept.modes, list(distances))
         weights = [problem.weights(network.params) for network in networks]
         parts = zip(gaussians, weights, strict=True)
@@ -151,7 +184,7 @@ class Laplace(Modes):
         }
         trained = population(problem, variables, data.x, kept.modes, diagnostics)
         seeds = jnp.asarray(kept.states.seed)
-        return laplace_posterior(trained, gaussians, seeds, plan, self._options())
+        return laplace_posterior(trained, gaussians, seeds, plan, self._options(), factors)
 
     @property
     def needs_validation(self) -> bool:
@@ -182,11 +215,15 @@ class Laplace(Modes):
             entries=entries,
         )
         itemsize = jax.tree.leaves(variables.params)[0].dtype.itemsize
-        check_memory(plan, self.structure, self.rank, itemsize, self.memory)
+        kernel = len(data) * (plan.outputs if self.curvature == "ggn" else 1)
+        check_memory(plan, self.structure, self.rank, itemsize, self.memory, kernel=kernel)
         return plan
 
     def _options(self) -> dict[str, Any]:
         names = ("structure", "subset", "bias", "predictive", "link", "samples", "memory")
+        # Only where they differ from what older files mean.
+        names += ("curvature",) if self.curvature != "ggn" else ()
+        names += ("weights",) if self.weights != "equal" else ()
         return {name: getattr(self, name) for name in names} | {"leaves": list(self.leaves)}
 
     def _check(self, problem: Problem, num_data: int) -> None:

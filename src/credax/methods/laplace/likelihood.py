@@ -1,6 +1,7 @@
 """What Laplace asks of a problem's likelihood, at one network: outputs, curvature, log-density."""
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
@@ -33,8 +34,15 @@ def curvature_root(
     variables: Variables,
     outputs: Float[Array, " outputs"],
     y: Array | None = None,
+    kind: str = "ggn",
 ) -> Float[Array, "outputs columns"]:
-    """``S`` with ``S Sᵀ`` the curvature of one row's outputs; ``y`` in standard units."""
+    """``S`` with ``S Sᵀ`` the curvature of one row's outputs; ``y`` in standard units.
+
+    For ``kind="empirical_fisher"`` one column, the score ``∂ log p(y | outputs) / ∂ outputs``.
+    """
+    if kind == "empirical_fisher":
+        score = jax.grad(lambda o: log_likelihood(problem, variables, o, jnp.asarray(y))[0])
+        return score(outputs)[:, None]
     return problem.likelihood.curvature_root(variables.params, outputs, y)
 
 

@@ -17,6 +17,13 @@ from credax.structure.linear_layers import LinearLayer
 
 # Of arrays that no product reads (scales of norms, separate biases): a dense block up to this size.
 LARGEST_REST = 512
+# The eigenpairs of a kernel matrix are kept as those of Lanczos are.
+_KINDS = {
+    "full": "dense",
+    "diagonal": "diagonal",
+    "low_rank": "low-rank",
+    "functional": "low-rank",
+}
 
 
 class Piece(NamedTuple):
@@ -136,7 +143,7 @@ def make_plan(
         pieces = [Piece("diagonal", (name,), sizes[name]) for name in names]
     else:
         count = sum(sizes[name] for name in names) if entries is None else len(entries)
-        kind = {"full": "dense", "low_rank": "low-rank", "diagonal": "diagonal"}[structure]
+        kind = _KINDS[structure]
         pieces = [Piece(kind, names, count)]
     layers = {p.names[0]: layers[p.names[0]] for p in pieces if p.kind == "kronecker"}
     row = jax.eval_shape(
@@ -162,13 +169,23 @@ def _chosen(weights, sizes, layers, subset: str, leaves: tuple[str, ...]) -> tup
     return tuple(name for name in sizes if name in wanted)
 
 
-def check_memory(plan: Plan, structure: str, rank: int, itemsize: int, memory: float) -> None:
-    """Raise an error with the bytes needed and the cheaper choice if they are too many."""
-    needed = max(plan.bytes_of_blocks(rank), 4 * plan.bytes_per_row(itemsize))
+def check_memory(
+    plan: Plan, structure: str, rank: int, itemsize: int, memory: float, *, kernel: int = 0
+) -> None:
+    """Raise an error with the bytes needed and the cheaper choice if they are too many.
+
+    ``kernel`` is the number of rows of the kernel matrix of structure=functional.
+    """
+    count = sum(piece.size for piece in plan.pieces)
+    blocks = plan.bytes_of_blocks(rank)
+    if structure == "functional":
+        blocks = 8 * kernel * (3 * kernel + 2 * count)
+    needed = max(blocks, 4 * plan.bytes_per_row(itemsize))
     if needed <= 1e9 * memory:
         return
-    count = sum(piece.size for piece in plan.pieces)
     cheaper = {
+        "functional": f"structure='kfac' (the kernel matrix has {kernel} rows), fewer training "
+        "rows, or curvature='empirical_fisher', which has one kernel row per training row",
         "full": f"structure='kfac' or 'diagonal' ({_gigabytes(24 * count)}), or fewer weights with "
         "subset='last_layer'",
         "low_rank": "a lower rank, structure='diagonal', or subset='last_layer'",

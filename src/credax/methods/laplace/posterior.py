@@ -1,5 +1,6 @@
 """A Gaussian around each mode, and predictions of the network linearised there."""
 
+import dataclasses
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key, UInt32
+from scipy.special import softmax
 
 from credax.errors import DamagedFile, InputError
 from credax.files import arranged, load_arrays, save_tree
@@ -16,9 +18,10 @@ from credax.keys import wrap
 from credax.methods.laplace.blocks import Block, Factor, shapes_of, template
 from credax.methods.laplace.curvature import rows_at_once
 from credax.methods.laplace.evidence import Evidence
+from credax.methods.laplace.joint import check_joint_memory, half_jacobians, joint_covariance
 from credax.methods.laplace.likelihood import with_noise, without_prior
 from credax.methods.laplace.links import nodes
-from credax.methods.laplace.plan import Plan, make_plan
+from credax.methods.laplace.plan import Plan
 from credax.methods.laplace.predict import (
     draw_deltas,
     linked_outputs,
@@ -26,6 +29,8 @@ from credax.methods.laplace.predict import (
     output_moments,
     sampled_outputs,
 )
+from credax.methods.laplace.stored import CLOSED_LINKS, FIELDS, plan_of, size_of
+from credax.mixing import pick_members, weighted
 from credax.network import Variables
 from credax.posterior import (
     AroundPopulation,
@@ -38,39 +43,7 @@ from credax.posterior import (
 from credax.prediction import GaussianPrediction, Prediction, concatenate
 from credax.problem import Problem
 from credax.reading import check_record
-from credax.reading.records import (
-    COUNT,
-    LIST,
-    NUMBER,
-    SHAPE,
-    TEXT,
-    WHOLE,
-    kind,
-    list_of,
-    maybe,
-    one_of,
-    record,
-)
 from credax.reading.tensors import COPY
-
-CLOSED_LINKS = ("probit", "bridge", "bridge_normalised")
-_OPTIONS = {
-    "bias": one_of("joint", "separate"),
-    "leaves": list_of(TEXT),
-    "link": one_of("monte_carlo", *CLOSED_LINKS),
-    "memory": kind("a positive number", lambda v: NUMBER(v, "") is None and v > 0),
-    "predictive": one_of("linearised", "sampled"),
-    "samples": kind("a whole number to 2^20", lambda v: type(v) is int and 0 < v <= 2**20),
-    "structure": one_of("kfac", "full", "diagonal", "low_rank"),
-    "subset": TEXT,
-}
-_FIELDS = {
-    "options": record(_OPTIONS),
-    "blocks": list_of(LIST),
-    "priors": list_of(SHAPE),
-    "bits": COUNT,
-    "entries": maybe(WHOLE),
-}
 
 
 class LaplaceGaussian(eqx.Module):
@@ -101,7 +74,7 @@ class LaplaceGaussian(eqx.Module):
 
 
 class LaplacePosterior(AroundPopulation):
-    """``N(θ*, (H / T + P₀)⁻¹)`` around each network, mixed uniformly.
+    """``N(θ*, (H / T + P₀)⁻¹)`` around each network, mixed by ``weights``, uniform without.
 
     With ``predictive="linearised"`` outputs are Gaussian, ``f ~ N(f(x; θ*), J Σ Jᵀ)``; members of a
     prediction are nodes of that Gaussian, ``samples`` per mode, or one per mode for the closed
@@ -172,18 +145,25 @@ class LaplacePosterior(AroundPopulation):
         return laplace_posterior(self.networks, gaussians, self.seeds, self.plan, self.options)
 
     def function_moments(
-        self, x, *, batch_size: int | None = None
-    ) -> tuple[Float[Array, "modes batch outputs"], Float[Array, "modes batch outputs outputs"]]:
-        """Mean and covariance ``J Σ Jᵀ`` of the linearised outputs, in standard units, no noise."""
-        found = [
-            self._blocks(x, batch_size, lambda rows, i=i: self._moments(i, rows))
-            for i in range(self.num_modes)
-        ]
-        means, covariances = zip(*(zip(*parts, strict=True) for parts in found), strict=True)
-        return (
-            jnp.stack([jnp.concatenate(parts) for parts in means]),
-            jnp.stack([jnp.concatenate(parts) for parts in covariances]),
-        )
+        self, x, *, joint: bool = False, batch_size: int | None = None
+    ) -> tuple[Float[Array, "modes batch outputs"], Float[Array, "modes batch outputs ..."]]:
+        """Mean and covariance ``J Σ Jᵀ`` of the linearised outputs, in standard units, no noise.
+
+        The covariance is ``[modes, batch, outputs, outputs]``, of each row's outputs. With
+        ``joint`` it is that of the outputs of all rows, ``[modes, batch, outputs, batch,
+        outputs]``: the square of rows times outputs, and a Jacobian of all rows on the way.
+        """
+        if joint:
+            rows, itemsize = len(self.networks.check(x)), self._dtype.itemsize
+            check_joint_memory(self.plan, rows, self.num_modes, itemsize, self.options["memory"])
+        function = self._halves if joint else self._moments
+        found = []
+        for mode in range(self.num_modes):
+            parts = self._blocks(x, batch_size, lambda rows, i=mode: function(i, rows))
+            means, arrays = (jnp.concatenate(each) for each in zip(*parts, strict=True))
+            found.append((means, joint_covariance(arrays) if joint else arrays))
+        means, covariances = zip(*found, strict=True)
+        return jnp.stack(means), jnp.stack(covariances)
 
     def predict(self, x, *, key=None, batch_size: int | None = None) -> Prediction:
         """The mixture over modes and their members for raw inputs; ``key`` is not needed."""
@@ -194,17 +174,23 @@ class LaplacePosterior(AroundPopulation):
             concatenate(self._blocks(x, batch_size, lambda rows, i=i: each(i, rows)))
             for i in range(self.num_modes)
         ]
-        return jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *parts)
+        return self._mixed(parts)
 
     def predict_fn(self) -> Callable[[Array], Prediction]:
         """`predict` as a pure function of raw inputs, all rows at once, without checks."""
         each = self._predictive()
 
         def function(x) -> Prediction:
-            parts = [each(mode, x) for mode in range(self.num_modes)]
-            return jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *parts)
+            return self._mixed([each(mode, x) for mode in range(self.num_modes)])
 
         return function
+
+    def _mixed(self, parts: list[Prediction]) -> Prediction:
+        """The predictions of all modes as one; the members of a mode share its weight."""
+        whole = jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *parts)
+        if self.weights is None:
+            return whole
+        return weighted(whole, np.repeat(self.weights, self.draws) / self.draws)
 
     def _predictive(self) -> Callable[[int, Any], Prediction]:
         """The prediction of one mode for rows."""
@@ -214,11 +200,18 @@ class LaplacePosterior(AroundPopulation):
         return lambda mode, rows: self._sampled(mode, vectors[mode], rows)
 
     def sample(self, key: Key[Array, ""], n: int) -> Variables:
-        """``n`` networks with drawn weights, as evenly over the modes as ``n`` allows."""
+        """``n`` networks with drawn weights, as evenly over the modes as ``n`` allows.
+
+        Modes of unequal weight are drawn by these.
+        """
         if n < 1:
             raise InputError(f"n is {n}; draw at least 1")
         order, keys = jax.random.split(key)
-        which = np.asarray(jax.random.permutation(order, jnp.arange(n) % self.num_modes))
+        if self.weights is None:
+            which = jax.random.permutation(order, jnp.arange(n) % self.num_modes)
+        else:
+            which = pick_members(order, (n,), self.num_modes, self.weights)
+        which = np.asarray(which)
         own = jax.random.split(keys, n)
         rows = [np.flatnonzero(which == mode) for mode in range(self.num_modes)]
         drawn = [self._draw(mode, own[r]) for mode, r in enumerate(rows) if len(r)]
@@ -246,8 +239,8 @@ class LaplacePosterior(AroundPopulation):
         """Read what `save` wrote; ``problem`` has the network and likelihood it was trained on."""
         arrays, metadata = load_arrays(path)
         shapes, build = read_population(path, problem, metadata, "laplace")
-        check_record(metadata, _FIELDS, path, extra=True)
-        sizes = [_size(block, path) for block in metadata["blocks"]]
+        check_record(metadata, FIELDS, path, extra=True)
+        sizes = [size_of(block, path) for block in metadata["blocks"]]
         modes, options = len(metadata["members"]), metadata["options"]
         number: Any = lambda *shape: jax.ShapeDtypeStruct(shape, np.float64)  # noqa: E731
         gaussian = LaplaceGaussian(
@@ -272,16 +265,24 @@ class LaplacePosterior(AroundPopulation):
         seeds = jnp.asarray(found["seeds"])
         return laplace_posterior(networks, tuple(found["laws"]), seeds, plan, options)
 
+    @property
+    def _dtype(self) -> Any:
+        return jax.tree.leaves(self.variables.params)[0].dtype
+
     def _blocks(self, x, batch_size: int | None, function) -> list:
         """A function of blocks of rows; the last one is filled up and cut."""
         x = self.networks.check(x)
-        itemsize = jax.tree.leaves(self.variables.params)[0].dtype.itemsize
-        most = rows_at_once(self.plan.bytes_per_row(itemsize), self.options["memory"])
+        most = rows_at_once(self.plan.bytes_per_row(self._dtype.itemsize), self.options["memory"])
         size = min(self.networks.batch_size(batch_size, self.draws), most)
         return in_batches(lambda rows, _: function(rows), x, size)
 
     def _moments(self, mode: int, rows) -> tuple[Any, Any]:
         return output_moments(
+            without_prior(self.problem), self.plan, self.mode(mode), self.factors[mode], rows
+        )
+
+    def _halves(self, mode: int, rows) -> tuple[Any, Any]:
+        return half_jacobians(
             without_prior(self.problem), self.plan, self.mode(mode), self.factors[mode], rows
         )
 
@@ -325,40 +326,13 @@ def laplace_posterior(
     seeds: Array,
     plan: Plan,
     options: dict[str, Any],
+    factors: tuple[tuple[Factor, ...], ...] | None = None,
 ) -> LaplacePosterior:
-    """The posterior of these Gaussians, its covariances factorised."""
-    dtype = jax.tree.leaves(networks.variables.params)[0].dtype
-    factors = tuple(gaussian.factors(dtype) for gaussian in gaussians)
-    return LaplacePosterior(networks, gaussians, factors, seeds, plan, options)
-
-
-def _size(block: Any, path: Any) -> tuple[str, int]:
-    """Kind of a stored block and the number of weights it covers, or an error."""
-    fields = {"kind": TEXT, "shapes": list_of(SHAPE)}
-    check_record(dict(zip(fields, block, strict=False)), fields, f"{path}, a block,", remedy=COPY)
-    match block:
-        case ["dense", [[size, other]]] if size == other:
-            return "dense", size
-        case ["diagonal", [[size]]]:
-            return "diagonal", size
-        case ["low-rank", [[size, rank], [other]]] if rank == other:
-            return "low-rank", size
-        case ["kronecker", [[a, b], [c], [d, e], [f]]] if a == b == c and d == e == f:
-            return "kronecker", a * d
-    raise DamagedFile(f"{path} holds a block whose arrays do not fit each other; {COPY}")
-
-
-def plan_of(networks: Population, options: dict[str, Any], entries: Any = None) -> Plan:
-    """The plan for trained networks, by the options of the record."""
-    first = jax.tree.map(lambda leaf: leaf[0], networks.variables)
-    x = jax.ShapeDtypeStruct((1, *networks.input_shape), networks.input_dtype)
-    return make_plan(
-        networks.problem,
-        first,
-        x,
-        structure=options["structure"],
-        subset=options["subset"],
-        leaves=tuple(options["leaves"]),
-        joint=options["bias"] == "joint",
-        entries=entries,
-    )
+    """The posterior of these Gaussians, its covariances factorised unless they are already."""
+    if factors is None:
+        dtype = jax.tree.leaves(networks.variables.params)[0].dtype
+        factors = tuple(gaussian.factors(dtype) for gaussian in gaussians)
+    made = LaplacePosterior(networks, gaussians, factors, seeds, plan, options)
+    if options.get("weights") != "evidence":
+        return made
+    return dataclasses.replace(made, networks=weighted(networks, softmax(made.log_evidence)))
