@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from credax.likelihood import LabelSmoothing as LabelSmoothing
     from credax.likelihood import Likelihood as Likelihood
     from credax.likelihood import NegativeBinomial as NegativeBinomial
+    from credax.likelihood import PerPixel as PerPixel
     from credax.likelihood import Poisson as Poisson
     from credax.likelihood import Quantile as Quantile
     from credax.likelihood import StudentT as StudentT

@@ -78,8 +78,9 @@ class MixturePrediction(RegressionPrediction):
     def sample(self, key: Key[Array, ""], n: int = 1) -> Float[Array, "n batch *targets"]:
         """Targets drawn from the mixture; rows choose their member independently."""
         which, inner = jax.random.split(key)
-        members, batch, _ = self.means.shape
-        pick = jax.random.randint(which, (n, batch), 0, members), jnp.arange(batch)
+        members, *batch, _ = self.means.shape
+        places = jnp.meshgrid(*map(jnp.arange, batch), indexing="ij")
+        pick = (jax.random.randint(which, (n, *batch), 0, members), *places)
         return squeeze(jax.tree.map(lambda leaf: leaf[pick], self.each).sample(inner))
 
 
@@ -137,7 +138,8 @@ class QuantilePrediction(RegressionPrediction):
         """On a line between the levels; beyond them half of what the outermost leaves."""
         y, table = self._targets(y), jnp.mean(self._sorted, axis=0)
         levels = jnp.asarray(self.levels, table.dtype)
-        inside = jax.vmap(jax.vmap(lambda at, values: jnp.interp(at, values, levels)))(y, table)
+        flat = y.reshape(-1), table.reshape(-1, table.shape[-1])
+        inside = jax.vmap(lambda at, values: jnp.interp(at, values, levels))(*flat).reshape(y.shape)
         below = jnp.where(y < table[..., 0], levels[0] / 2, inside)
         return squeeze(jnp.where(y > table[..., -1], (1 + levels[-1]) / 2, below))
 
@@ -164,7 +166,8 @@ class QuantilePrediction(RegressionPrediction):
                 f"level is {level:g} and the quantiles were learned from {self.levels[0]:g} to "
                 f"{self.levels[-1]:g}; give Quantile more levels"
             )
-        return jax.vmap(jax.vmap(jax.vmap(self._between(level))))(self._sorted)
+        flat = self._sorted.reshape(-1, self.values.shape[-1])
+        return jax.vmap(self._between(level))(flat).reshape(self.values.shape[:-1])
 
     def _between(self, level: float):
         levels = jnp.asarray(self.levels, self.values.dtype)

@@ -27,6 +27,8 @@ from credax.standardise import check_units
 
 LARGEST_BATCH = 512
 BATCH_ENTRIES = 2**22
+GRID_CHANNELS = 8
+"""Of a layer for each of the inputs, where outputs lie on a grid."""
 INDICES = kind(
     "a list of different whole numbers",
     lambda v: isinstance(v, list) and {type(i) for i in v} == {int} and len({*v}) == len(v),
@@ -179,6 +181,8 @@ class Population(eqx.Module):
         """Rows to predict at once by so many members: what is asked for, or what memory allows."""
         if asked is None:
             entries = members * max(1, math.prod(self.input_shape))
+            if self.problem.likelihood.grid_axes:  # every layer has the size of the inputs
+                return max(1, min(LARGEST_BATCH, BATCH_ENTRIES // (GRID_CHANNELS * entries)))
             return max(16, min(LARGEST_BATCH, BATCH_ENTRIES // entries))
         if asked < 1:
             raise InputError(f"batch_size is {asked}; it must be at least 1")

@@ -28,6 +28,9 @@ class NonFinitePrediction(UserWarning):
 class ClassPrediction(eqx.Module):
     """Mixture of categorical predictions; ``log_probs`` is ``[members, batch, classes]``.
 
+    On a grid it is ``[members, batch, height, width, classes]``, and every property below has the
+    axes of the grid after ``batch``.
+
     ``probs`` is the mean of the members' probabilities (never of their logits).
     Uncertainty is entropy in nats: total ``H[mean p]`` = aleatoric ``mean H[p]`` + epistemic
     (the mutual information between the label and the choice of member). With ``strength`` every
@@ -47,9 +50,10 @@ class ClassPrediction(eqx.Module):
     def from_probs(cls, probs) -> "ClassPrediction":
         """From the members' probabilities; zeros are allowed."""
         probs = jnp.asarray(probs)
-        if probs.ndim != 3:
+        if probs.ndim < 3:
             raise InputError(
-                f"probs has shape {probs.shape}; a prediction is [members, batch, classes]: "
+                f"probs has shape {probs.shape}; a prediction is [members, batch, classes], with "
+                "the axes of a grid before the classes: "
                 "give one member a leading axis of length one"
             )
         return cls(jnp.log(probs))
@@ -107,12 +111,14 @@ class ClassPrediction(eqx.Module):
     def log_prob(self, y: Array) -> Float[Array, " batch"]:
         """Log-probability of the labels ``y`` under the mixture."""
         y = jnp.asarray(y)
-        if y.shape != self.log_probs.shape[1:2] or not jnp.issubdtype(y.dtype, jnp.integer):
+        if y.shape != self.log_probs.shape[1:-1] or not jnp.issubdtype(y.dtype, jnp.integer):
+            grid = self.log_probs.shape[2:-1]
             raise InputError(
                 f"y has shape {y.shape} and type {y.dtype}; a prediction of "
                 f"{self.log_probs.shape[1]} rows needs that many integer labels"
+                + (f", of {grid} pixels each" if grid else "")
             )
-        picked = jnp.take_along_axis(self.log_probs, y[None, :, None], axis=-1)[..., 0]
+        picked = jnp.take_along_axis(self.log_probs, y[None, ..., None], axis=-1)[..., 0]
         return logsumexp(picked, axis=0) - jnp.log(self.num_members)
 
     @property
@@ -135,7 +141,7 @@ class ClassPrediction(eqx.Module):
 
     def sample(self, key: Key[Array, ""], n: int = 1) -> Int[Array, "n batch"]:
         """Labels drawn from the mixture."""
-        return jax.random.categorical(key, self.log_mean, shape=(n, self.log_probs.shape[1]))
+        return jax.random.categorical(key, self.log_mean, shape=(n, *self.log_probs.shape[1:-1]))
 
     def quantile(self, level: float):
         """Classes have no order: always an error that says what to use instead."""
@@ -229,9 +235,10 @@ class GaussianPrediction(RegressionPrediction):
         """Targets drawn from the mixture; rows choose their member independently."""
         which, noise = jax.random.split(key)
         means, variances = jnp.asarray(self.means), jnp.asarray(self.variances)
-        members, batch, targets = means.shape
-        pick = jax.random.randint(which, (n, batch), 0, members), jnp.arange(batch)
-        normal = jax.random.normal(noise, (n, batch, targets), means.dtype)
+        members, *batch, targets = means.shape
+        places = jnp.meshgrid(*map(jnp.arange, batch), indexing="ij")
+        pick = (jax.random.randint(which, (n, *batch), 0, members), *places)
+        normal = jax.random.normal(noise, (n, *batch, targets), means.dtype)
         return squeeze(means[pick] + jnp.sqrt(variances[pick]) * normal)
 
     def _moment_variance(self) -> Array:
@@ -260,7 +267,7 @@ def _warn_of_numbers(prediction: Any) -> None:
         # The mixture's variance has the squares of the means.
         numbers = (jnp.square(prediction.means), prediction.variances)
         found = [~jnp.isfinite(each) for each in numbers]
-    bad = np.any([np.asarray(part).any(axis=-1) for part in found], axis=0)
+    bad = np.any([np.asarray(part).any(axis=tuple(range(2, part.ndim))) for part in found], axis=0)
     members, rows = np.nonzero(bad)
     if len(members):
         warnings.warn(

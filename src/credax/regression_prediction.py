@@ -19,7 +19,8 @@ class RegressionPrediction(eqx.Module):
     """A mixture of the members' predictions of numbers: what all of its kinds share.
 
     Every array that a prediction holds begins with ``[members, batch, targets]``. A single target
-    has no trailing axis in what the properties return: ``mean`` is ``[batch]``. Uncertainty is
+    has no trailing axis in what the properties return: ``mean`` is ``[batch]``. The axes of a grid
+    lie between ``batch`` and ``targets`` and are kept by every property. Uncertainty is
     variance: total = aleatoric ``mean σ²`` + epistemic ``Var μ`` (law of total variance).
     """
 
@@ -147,13 +148,13 @@ class RegressionPrediction(eqx.Module):
 
     def _targets(self, y) -> Array:
         y = jnp.asarray(y)
-        _, batch, targets = self.means.shape
-        if y.shape == (batch,) and targets == 1:
-            return y[:, None]
-        if y.shape != (batch, targets):
+        _, *batch, targets = self.means.shape
+        if y.shape == (*batch,) and targets == 1:
+            return y[..., None]
+        if y.shape != (*batch, targets):
             raise InputError(
-                f"y has shape {y.shape}; this prediction needs ({batch}, {targets})"
-                + (f" or ({batch},)" if targets == 1 else "")
+                f"y has shape {y.shape}; this prediction needs {(*batch, targets)}"
+                + (f" or {(*batch,)}" if targets == 1 else "")
             )
         return y
 
