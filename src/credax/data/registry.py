@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from credax.data import cifar, digits, mnist, svhn, task_sets, tiny_imagenet, toys, uci
+from credax.data import cifar, digits, mnist, pixel_scenes, svhn, task_sets, tiny_imagenet, toys, uci
 from credax.data.arrays import read_npz
 from credax.data.checks import check
 from credax.data.dataset import Dataset
@@ -19,7 +19,7 @@ from credax.data.tabular import TABLES, read_tabular
 from credax.data.task_files import is_task_folder, read_task_folder
 from credax.errors import InputError, unknown
 
-_ROOMS = (digits, mnist, cifar, svhn, tiny_imagenet, uci, toys, task_sets)
+_ROOMS = (digits, mnist, cifar, svhn, tiny_imagenet, uci, toys, task_sets, pixel_scenes)
 _SOURCES: dict[str, Source] = {source.name: source for room in _ROOMS for source in room.SOURCES}
 _SHORT = {
     "uci/boston": "uci/boston-housing",
