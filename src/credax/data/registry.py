@@ -7,7 +7,17 @@ import os
 from pathlib import Path
 from typing import Any
 
-from credax.data import cifar, digits, mnist, pixel_scenes, svhn, task_sets, tiny_imagenet, toys, uci
+from credax.data import (
+    cifar,
+    digits,
+    mnist,
+    pixel_scenes,
+    svhn,
+    task_sets,
+    tiny_imagenet,
+    toys,
+    uci,
+)
 from credax.data.arrays import read_npz
 from credax.data.checks import check
 from credax.data.dataset import Dataset

@@ -231,4 +231,3 @@ def refuse_grid(likelihood: Likelihood, title: str) -> None:
             f"likelihood is {type(likelihood).__name__} and the outputs lie on a grid; {title} needs one vector of "
             "outputs per row: use an ensemble, MC dropout, SWAG or Laplace"
         )
-

@@ -91,6 +91,8 @@ from credax.metrics.scoring import member_nll as member_nll
 from credax.metrics.scoring import nll as nll
 from credax.metrics.scoring import nll_of_errors as nll_of_errors
 from credax.metrics.scoring import top_k_accuracy as top_k_accuracy
+from credax.metrics.segmentation import boundary as boundary
+from credax.metrics.segmentation import pixel_rows as pixel_rows
 from credax.metrics.segmentation import pixels as pixels
 from credax.metrics.selective import augrc as augrc
 from credax.metrics.selective import aurc as aurc
