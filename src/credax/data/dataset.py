@@ -7,8 +7,8 @@ from typing import Literal
 
 import numpy as np
 
-from credax.data.prepared import Preparation
 from credax.data.pixel_form import PixelForm
+from credax.data.prepared import Preparation
 from credax.data.task_form import TaskForm
 from credax.errors import InputError
 from credax.standardise import Standardise

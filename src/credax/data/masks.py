@@ -105,13 +105,14 @@ def _values(path: Path) -> tuple[np.ndarray, str]:
         if found.dtype.kind not in "biuf":
             raise InputError(f"{path} holds {found.dtype}; a mask or depth holds numbers")
         return found, "F" if found.dtype.kind == "f" else "whole"
-    with damage(path, "save it again", problem="is not a readable mask"):
-        with pillow().open(io.BytesIO(read_bytes(path, MOST_FILE)), formats=("PNG", "BMP")) as mask:
-            if mask.width * mask.height > MOST_PIXELS:
-                raise ValueError(f"it has {mask.width} by {mask.height} pixels")
-            mode = mask.mode
-            shown: Any = mask if mode in (*_WHOLE_MODES, "F") else mask.convert("RGB")
-            return np.asarray(shown), mode
+    contents = io.BytesIO(read_bytes(path, MOST_FILE))
+    refused = damage(path, "save it again", problem="is not a readable mask")
+    with refused, pillow().open(contents, formats=("PNG", "BMP")) as mask:
+        if mask.width * mask.height > MOST_PIXELS:
+            raise ValueError(f"it has {mask.width} by {mask.height} pixels")
+        mode = mask.mode
+        shown: Any = mask if mode in (*_WHOLE_MODES, "F") else mask.convert("RGB")
+        return np.asarray(shown), mode
 
 
 def _by_colour(values: np.ndarray, colours: tuple, path: Path) -> np.ndarray:

@@ -13,10 +13,11 @@ from credax.data.divide import divide
 from credax.data.folder import channel_units, check_size, pictures_below
 from credax.data.masks import MASKS, fitted, read_depth, read_labels, read_legend
 from credax.data.pictures import Header, in_threads, read_header, sentence
-from credax.data.pixel_form import IGNORE, PixelForm
+from credax.data.pixel_form import IGNORE, PixelForm, check_pixels
 from credax.errors import InputError
 from credax.standardise import Standardise
 
+PIXEL_TASKS = ("segmentation", "pixel-regression")
 SIDE = 128
 """Pixels of a side, where pictures have different sizes or are larger."""
 MULTIPLE = 16
@@ -34,10 +35,14 @@ _SUFFIX = re.compile(
 # Cityscapes: from the numbers in its files to the 19 that are trained; all others are ignored.
 _TRAINED = (7, 8, 11, 12, 13, 17, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 31, 32, 33)
 _CITYSCAPES = (
-    "road,sidewalk,building,wall,fence,pole,traffic light,traffic sign,vegetation,terrain,sky,"
-    "person,rider,car,truck,bus,train,motorcycle,bicycle"
-).split(",")
-_CAMVID = "sky,building,pole,road,pavement,tree,sign,fence,car,pedestrian,bicyclist".split(",")
+    *("road", "sidewalk", "building", "wall", "fence", "pole", "traffic light", "traffic sign"),
+    *("vegetation", "terrain", "sky", "person", "rider", "car", "truck", "bus", "train"),
+    *("motorcycle", "bicycle"),
+)
+_CAMVID = (
+    *("sky", "building", "pole", "road", "pavement", "tree", "sign", "fence", "car"),
+    *("pedestrian", "bicyclist"),
+)
 
 
 class Pair(NamedTuple):
@@ -64,7 +69,7 @@ def read_pixels(
     task: Literal["segmentation", "pixel-regression"] = "segmentation",
     size: int | None = None,
     ignore_label: int = IGNORE,
-    steps: float = 256.0,
+    depth_steps: float = 256.0,
     split: int | None = None,
     test_fraction: float = 0.2,
     validation: float = 0.0,
@@ -78,7 +83,7 @@ def read_pixels(
     either level or none; CamVid (``train`` and ``trainannot``, ...); Cityscapes (``leftImg8bit``
     and ``gtFine``; its validation pictures are the test rows, for its test pictures have no
     masks). Masks are PNG of class numbers or with a palette, coloured ones with a ``classes.txt``
-    of colours; depths are PNG of 16 bits with ``steps`` per unit (256 as in KITTI, 1000 for
+    of colours; depths are PNG of 16 bits with ``depth_steps`` per unit (256 as in KITTI, 1000 for
     millimetres as in NYUv2), ``.npy`` or ``.npz``, zero where they are not known.
 
     A picture and its mask are cut around the centre and scaled alike, the mask by the nearest
@@ -88,8 +93,10 @@ def read_pixels(
     """
     folder = Path(folder)
     check_size(size)
-    if not steps > 0:
-        raise InputError(f"steps is {steps}; give the positive number of steps per unit of depth")
+    if not depth_steps > 0:
+        raise InputError(
+            f"depth_steps is {depth_steps}; give the positive number of steps per unit of depth"
+        )
     layout = find_pairs(folder, task)
     headers = list(in_threads(read_header, [pair.picture for pair in layout.pairs]))
     damaged = [str(header) for header in headers if not isinstance(header, Header)]
@@ -101,7 +108,9 @@ def read_pixels(
     legend = read_legend(folder)
     colours = () if legend is None or task != "segmentation" else legend.colours
     regression = task == "pixel-regression"
-    form = PixelForm(*shape, None if regression else ignore_label, steps, colours, layout.source)
+    form = PixelForm(
+        *shape, None if regression else ignore_label, depth_steps, colours, layout.source
+    )
     read = form.pictures.read([pair.picture for pair, _ in sound])
     damaged += read.damaged
     if not read.paths:
@@ -133,6 +142,23 @@ def read_pixels(
     )
 
 
+def labelled_pixels(folder: Path, form: PixelForm, classes: tuple[str, ...]) -> Split:
+    """The pictures and targets of a folder in the form of a model, for an evaluation.
+
+    Where the folder has a test split, that; else all.
+    """
+    task = "segmentation" if classes else "pixel-regression"
+    layout = find_pairs(folder, task)
+    pairs = [pair for pair in layout.pairs if pair.split == "test"] or layout.pairs
+    headers = list(in_threads(read_header, [pair.picture for pair in pairs]))
+    read = form.pictures.read([pair.picture for pair in pairs])
+    if len(read.paths) < len(pairs):
+        raise InputError(f"{folder}: {sentence(read.damaged, len(pairs))}; save them again")
+    y = read_targets(list(zip(pairs, headers, strict=True)), form, layout.ids)
+    check_pixels(y, form, len(classes) or None, str(folder))
+    return Split(read.x, y, pixels=form)
+
+
 def read_targets(
     kept: list[tuple[Pair, Header]], form: PixelForm, ids: tuple[int, ...] = ()
 ) -> np.ndarray:
@@ -150,8 +176,8 @@ def read_targets(
         if values.shape != (header.height, header.width):
             raise InputError(
                 f"{pair.target} is {values.shape[0]} by {values.shape[1]} and its picture "
-                f"{pair.picture.name} {header.height} by {header.width}; a mask has the size of its "
-                "picture"
+                f"{pair.picture.name} {header.height} by {header.width}; a mask has the "
+                "size of its picture"
             )
         y[row] = fitted(values, form.height, form.width)
     return y
@@ -165,7 +191,7 @@ def find_pairs(folder: Path, task: str) -> Layout:
         for name, split in (("train", "train"), ("val", "validation"), ("test", "test")):
             if name in inside and f"{name}annot" in inside:
                 pairs += _matched(inside[name], inside[f"{name}annot"], split)
-        return Layout(_some(pairs, folder, task), "CamVid", tuple(_CAMVID))
+        return Layout(_some(pairs, folder, task), "CamVid", _CAMVID)
     tops = _branches(inside, task)
     if tops is not None:
         return _beside(*tops, folder, task)
@@ -196,7 +222,7 @@ def _beside(pictures: Path, targets: Path, folder: Path, task: str) -> Layout:
     if not cityscapes:
         return Layout(pairs, "pictures and targets")
     full = any("_labelIds" in pair.target.stem for pair in pairs)
-    return Layout(pairs, "Cityscapes", tuple(_CITYSCAPES), _TRAINED if full else ())
+    return Layout(pairs, "Cityscapes", _CITYSCAPES, _TRAINED if full else ())
 
 
 def _matched(pictures: Path, targets: Path, split: str) -> list[Pair]:

@@ -9,7 +9,6 @@ from credax.data.pixel_form import PixelForm
 from credax.data.task_form import TaskForm
 from credax.errors import DamagedFile
 
-
 Prepared = Columns | Pictures | TaskForm | PixelForm
 
 

@@ -228,6 +228,6 @@ def refuse_grid(likelihood: Likelihood, title: str) -> None:
     """Raise an error if a method that sees one vector of outputs per row is given a grid."""
     if likelihood.grid_axes:
         raise InputError(
-            f"likelihood is {type(likelihood).__name__} and the outputs lie on a grid; {title} needs one vector of "
-            "outputs per row: use an ensemble, MC dropout, SWAG or Laplace"
+            f"likelihood is {type(likelihood).__name__} and the outputs lie on a grid; {title} "
+            "needs one vector of outputs per row: use an ensemble, MC dropout, SWAG or Laplace"
         )

@@ -58,7 +58,9 @@ class _State:
         more = ["mean_iou"] if metrics is None and self.classes else []
         self.collections = {"": collect([*wanted, *more], task)}
         if self.classes:
-            self.collections |= {f"{part}/": collect(PARTS, task) for part in ("boundary", "interior")}
+            self.collections |= {
+                f"{part}/": collect(PARTS, task) for part in ("boundary", "interior")
+            }
         elif metrics is None and prediction.num_members and np.nanmin(y) > 0:
             self.collections["depth/"] = _depth()
         self.states = {name: one.init() for name, one in self.collections.items()}

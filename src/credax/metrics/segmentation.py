@@ -139,6 +139,7 @@ def _chosen(
         kept = kept[chosen[kept]]
     if not kept.size:
         raise InputError(
-            f"no pixel is left: y has {counted.size}, ignore_label is {ignore_label} and rate {rate}"
+            f"no pixel is left: y has {counted.size}, ignore_label is {ignore_label} and rate "
+            f"{rate}"
         )
     return kept
