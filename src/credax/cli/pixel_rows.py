@@ -38,7 +38,7 @@ def predict_pixels(
     rate = min(1.0, MOST_PIXELS / total)
 
     def batches() -> Iterator[tuple[Prediction, np.ndarray]]:
-        for start, prediction in _predicted(posterior, split.x):
+        for start, prediction in batches_of(posterior, split.x):
             y = split.y[start : start + _rows(prediction)]
             errors.append(_errors(prediction, y, form.counts(y)))
             if form.counts(y).any():
@@ -63,7 +63,7 @@ def all_pixels(posterior: Posterior, x: np.ndarray) -> Prediction:
     """A sample of the pixels of pictures without targets, as rows."""
     rate = min(1.0, MOST_PIXELS / max(1, int(np.prod(x.shape[:3], dtype=int))))
     parts = []
-    for start, prediction in _predicted(posterior, x):
+    for start, prediction in batches_of(posterior, x):
         empty = np.zeros((_rows(prediction), *x.shape[1:3]), np.int32)
         own: Any = {"rate": rate, "key": start} if rate < 1 else {}
         parts.append(_some(prediction, empty, None, own)[0])
@@ -78,7 +78,7 @@ def _rows(prediction: Any) -> int:
     return jax.tree.leaves(prediction)[0].shape[1]
 
 
-def _predicted(posterior: Posterior, x: np.ndarray) -> Iterator[tuple[int, Prediction]]:
+def batches_of(posterior: Posterior, x: np.ndarray) -> Iterator[tuple[int, Prediction]]:
     """Predictions of a few pictures at a time, so many that the members' outputs stay small."""
     each = posterior.num_members * int(np.prod(x.shape[1:3], dtype=int)) * 32
     size = max(1, min(len(x), _ENTRIES // each))

@@ -78,6 +78,11 @@ class Likelihood(eqx.Module):
         """A hook: axes of outputs between rows and channels; 0 where a row has one vector."""
         return 0
 
+    @property
+    def outside(self) -> float | None:
+        """A hook: the target of a pixel that does not count; None where rows have one vector."""
+        return None
+
     def check_shapes(self, y: np.ndarray, shape: tuple[int, ...]) -> None:
         """A hook: raise an error if outputs of one row, or targets, have the wrong axes."""
         if len(shape) != 2 or shape[0] != 1:

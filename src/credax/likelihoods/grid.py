@@ -88,6 +88,13 @@ class PerPixel(Likelihood):
         return self.axes
 
     @property
+    def outside(self) -> float | None:
+        """The label to ignore, NaN in a regression, a weight of 0 where there are weights."""
+        if self.weighted:
+            return 0.0
+        return math.nan if self.task == "regression" else self.ignore_label
+
+    @property
     def learns(self) -> bool:
         """As for one pixel."""
         return self.likelihood.learns

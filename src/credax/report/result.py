@@ -177,6 +177,13 @@ class Comparison:
                 )
 
     @property
+    def kind(self) -> str:
+        """The task in words: where there are maps, segmentation or pixel-regression."""
+        if not any(result.maps for result in self.results):
+            return self.task
+        return "segmentation" if self.task == "classification" else "pixel-regression"
+
+    @property
     def methods(self) -> tuple[str, ...]:
         """The methods' names in the order in which they first appear."""
         return tuple(dict.fromkeys(result.method for result in self.results))
