@@ -35,17 +35,17 @@ class MixturePrediction(RegressionPrediction):
         return "mass" if self.each.whole else "continuous"
 
     @property
-    def means(self) -> Float[Array, "members batch targets"]:
+    def means(self) -> Float[Array, "members batch *grid targets"]:
         """The members' means."""
         return self.each.mean
 
     @property
-    def variances(self) -> Float[Array, "members batch targets"]:
+    def variances(self) -> Float[Array, "members batch *grid targets"]:
         """The members' variances."""
         return self.each.variance
 
     @property
-    def own_epistemic(self) -> Float[Array, "members batch targets"] | None:
+    def own_epistemic(self) -> Float[Array, "members batch *grid targets"] | None:
         """What the members' distributions say of it."""
         return self.each.epistemic
 
@@ -71,7 +71,7 @@ class MixturePrediction(RegressionPrediction):
         _check_level(level)
         return squeeze(_mixture_quantiles(self, jnp.asarray([level], self.means.dtype))[0])
 
-    def quantiles(self, levels: Sequence[float]) -> Float[Array, "levels batch targets"]:
+    def quantiles(self, levels: Sequence[float]) -> Float[Array, "levels batch *grid targets"]:
         """Quantiles at many levels, in one program; every target has its axis."""
         return _mixture_quantiles(self, jnp.asarray(levels, self.means.dtype))
 
@@ -98,7 +98,7 @@ class QuantilePrediction(RegressionPrediction):
     (2.0, [1.0, 4.0])
     """
 
-    values: Float[Array, "members batch targets levels"]
+    values: Float[Array, "members batch *grid targets levels"]
     levels: tuple[float, ...] = eqx.field(static=True)
 
     @property
@@ -112,12 +112,12 @@ class QuantilePrediction(RegressionPrediction):
         return 1 - 2 * max(self.levels[0], 1 - self.levels[-1])
 
     @property
-    def means(self) -> Float[Array, "members batch targets"]:
+    def means(self) -> Float[Array, "members batch *grid targets"]:
         """The members' medians."""
         return self._at(0.5)
 
     @property
-    def variances(self) -> Float[Array, "members batch targets"]:
+    def variances(self) -> Float[Array, "members batch *grid targets"]:
         """Of Gaussians with the members' central 90 % intervals."""
         return jnp.square((self._at(0.95) - self._at(0.05)) / _WIDTH_90) + VARIANCE_FLOOR
 
@@ -156,10 +156,10 @@ class QuantilePrediction(RegressionPrediction):
         )
 
     @property
-    def _sorted(self) -> Float[Array, "members batch targets levels"]:
+    def _sorted(self) -> Float[Array, "members batch *grid targets levels"]:
         return jnp.sort(self.values, axis=-1)
 
-    def _at(self, level: float) -> Float[Array, "members batch targets"]:
+    def _at(self, level: float) -> Float[Array, "members batch *grid targets"]:
         # Central intervals are asked for by (1 ± level) / 2, which rounds.
         if not self.levels[0] - 1e-9 <= level <= self.levels[-1] + 1e-9:
             raise InputError(

@@ -42,8 +42,8 @@ class ClassPrediction(eqx.Module):
     (0.6931471824645996, 0.0)
     """
 
-    log_probs: Float[Array, "members batch classes"]
-    strength: Float[Array, "members batch 1"] | None = None
+    log_probs: Float[Array, "members batch *grid classes"]
+    strength: Float[Array, "members batch *grid 1"] | None = None
     """Sum of a Dirichlet's parameters (`credax.EvidentialDirichlet`); None: members are certain."""
 
     @classmethod
@@ -64,7 +64,7 @@ class ClassPrediction(eqx.Module):
         return cls(jax.nn.log_softmax(jnp.asarray(logits), axis=-1))
 
     @property
-    def members(self) -> "Float[Array, 'members batch classes']":
+    def members(self) -> "Float[Array, 'members batch *grid classes']":
         """The members' own probabilities."""
         return jnp.exp(self.log_probs)
 
@@ -74,41 +74,41 @@ class ClassPrediction(eqx.Module):
         return self.log_probs.shape[0]
 
     @property
-    def log_mean(self) -> Float[Array, "batch classes"]:
+    def log_mean(self) -> Float[Array, "batch *grid classes"]:
         """Log of the mixture's probabilities, exact for members that are nearly certain."""
         return logsumexp(self.log_probs, axis=0) - jnp.log(self.num_members)
 
     @property
-    def probs(self) -> Float[Array, "batch classes"]:
+    def probs(self) -> Float[Array, "batch *grid classes"]:
         """The mixture's probabilities."""
         return jnp.mean(self.members, axis=0)
 
     @property
-    def mean(self) -> Float[Array, "batch classes"]:
+    def mean(self) -> Float[Array, "batch *grid classes"]:
         """The mean of a one-hot label: the same as `probs`."""
         return self.probs
 
     @property
-    def var(self) -> Float[Array, "batch classes"]:
+    def var(self) -> Float[Array, "batch *grid classes"]:
         """Variance of each one-hot entry, ``p (1 - p)``."""
         return self.probs * (1 - self.probs)
 
     @property
-    def std(self) -> Float[Array, "batch classes"]:
+    def std(self) -> Float[Array, "batch *grid classes"]:
         """Square root of `var`."""
         return jnp.sqrt(self.var)
 
     @property
-    def label(self) -> Int[Array, " batch"]:
+    def label(self) -> Int[Array, "batch *grid"]:
         """The most probable class; ties go to the lowest index."""
         return jnp.argmax(self.probs, axis=-1)
 
     @property
-    def confidence(self) -> Float[Array, " batch"]:
+    def confidence(self) -> Float[Array, "batch *grid"]:
         """Probability of the most probable class."""
         return jnp.max(self.probs, axis=-1)
 
-    def log_prob(self, y: Array) -> Float[Array, " batch"]:
+    def log_prob(self, y: Array) -> Float[Array, "batch *grid"]:
         """Log-probability of the labels ``y`` under the mixture."""
         y = jnp.asarray(y)
         if y.shape != self.log_probs.shape[1:-1] or not jnp.issubdtype(y.dtype, jnp.integer):
@@ -122,12 +122,12 @@ class ClassPrediction(eqx.Module):
         return logsumexp(picked, axis=0) - jnp.log(self.num_members)
 
     @property
-    def total(self) -> Float[Array, " batch"]:
+    def total(self) -> Float[Array, "batch *grid"]:
         """Entropy of the mixture, in nats."""
         return _entropy(self.probs)
 
     @property
-    def aleatoric(self) -> Float[Array, " batch"]:
+    def aleatoric(self) -> Float[Array, "batch *grid"]:
         """Mean entropy of the members: the part that more members or data would not remove."""
         if self.strength is None:
             return jnp.minimum(jnp.mean(_entropy(self.members), axis=0), self.total)
@@ -135,11 +135,11 @@ class ClassPrediction(eqx.Module):
         return jnp.minimum(jnp.mean(each, axis=0), self.total)
 
     @property
-    def epistemic(self) -> Float[Array, " batch"]:
+    def epistemic(self) -> Float[Array, "batch *grid"]:
         """Mutual information of label and member, ``total - aleatoric``; zero if all agree."""
         return jnp.maximum(self.total - self.aleatoric, 0.0)
 
-    def sample(self, key: Key[Array, ""], n: int = 1) -> Int[Array, "n batch"]:
+    def sample(self, key: Key[Array, ""], n: int = 1) -> Int[Array, "n batch *grid"]:
         """Labels drawn from the mixture."""
         return jax.random.categorical(key, self.log_mean, shape=(n, *self.log_probs.shape[1:-1]))
 
@@ -194,7 +194,7 @@ class GaussianPrediction(RegressionPrediction):
         return "continuous"
 
     @property
-    def own_epistemic(self) -> Float[Array, "members batch targets"] | None:
+    def own_epistemic(self) -> Float[Array, "members batch *grid targets"] | None:
         """The variances of the functions, where they are told from noise."""
         return self.function_variances
 

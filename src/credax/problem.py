@@ -184,7 +184,7 @@ class Problem(eqx.Module):
         prior = self.prior.log_prob(self.weights(variables.params), num_data=num_data)
         return log_likelihood + prior
 
-    def predict(self, outputs: Float[Array, "members batch outputs"]) -> Prediction:
+    def predict(self, outputs: Float[Array, "members batch *grid outputs"]) -> Prediction:
         """The prediction of a population's outputs, in raw units."""
         prediction = self.likelihood.predict(outputs)
         if self.targets is None or not isinstance(prediction, RegressionPrediction):

@@ -78,7 +78,7 @@ class RegressionPrediction(eqx.Module):
         return 1.0
 
     @property
-    def own_epistemic(self) -> Float[Array, "members batch targets"] | None:
+    def own_epistemic(self) -> Float[Array, "members batch *grid targets"] | None:
         """A hook: the epistemic part of each member's own variance."""
         return None
 
@@ -114,12 +114,12 @@ class RegressionPrediction(eqx.Module):
     def sample(self, key: Key[Array, ""], n: int = 1) -> Float[Array, "n batch *targets"]:
         """Targets drawn from the mixture; rows choose their member independently."""
 
-    def log_prob(self, y: Array) -> Float[Array, " batch"]:
+    def log_prob(self, y: Array) -> Float[Array, "batch *grid"]:
         """Log-density of ``y`` under the mixture, joint over targets."""
         each = jnp.sum(self.member_log_prob(self._targets(y)), axis=-1)
         return logsumexp(each, axis=0) - jnp.log(self.num_members)
 
-    def quantiles(self, levels: Sequence[float]) -> Float[Array, "levels batch targets"]:
+    def quantiles(self, levels: Sequence[float]) -> Float[Array, "levels batch *grid targets"]:
         """Quantiles at many levels; every target has its axis."""
         return jnp.stack([self.quantile(float(t)).reshape(self.means.shape[1:]) for t in levels])
 

@@ -58,7 +58,7 @@ class Likelihood(eqx.Module):
         """Log-density of each row's target; of an objective, minus its loss."""
 
     @abc.abstractmethod
-    def predict(self, outputs: Float[Array, "members batch outputs"]) -> Prediction:
+    def predict(self, outputs: Float[Array, "members batch *grid outputs"]) -> Prediction:
         """The mixture prediction of a population's outputs."""
 
     def num_outputs(self, targets: int) -> int:

@@ -52,7 +52,7 @@ class Gaussian(OneLevel):
         mean, variance = self._moments(outputs)
         return log_normal(mean, variance, y)
 
-    def predict(self, outputs: Float[Array, "members batch outputs"]) -> GaussianPrediction:
+    def predict(self, outputs: Float[Array, "members batch *grid outputs"]) -> GaussianPrediction:
         """Mixture of Gaussians, the noise as aleatoric variance."""
         return GaussianPrediction(*self._moments(outputs))
 
@@ -99,7 +99,7 @@ class MeanAndVariance(Likelihood):
         """Half of the outputs."""
         return outputs // 2
 
-    def predict(self, outputs: Float[Array, "members batch outputs"]) -> GaussianPrediction:
+    def predict(self, outputs: Float[Array, "members batch *grid outputs"]) -> GaussianPrediction:
         """Mixture of the members' Gaussians."""
         return GaussianPrediction(*split_variance(outputs))
 
