@@ -23,6 +23,7 @@ LAYERS = [
     {"likelihood", "likelihoods", "prior", "covariance_prior"},
     {"problem"},
     {"posterior", "batch_statistics", "gaussians", "gaussian_posterior", "adoption", "exporting"},
+    {"tiling"},
     {"networks", "adapters"},
     {"data"},
     {"groups", "structure"},

@@ -120,6 +120,8 @@ if TYPE_CHECKING:
     from credax.runs import open_run as open_run
     from credax.standardise import Standardise as Standardise
     from credax.structure.frozen_features import cache_features as cache_features
+    from credax.tiling import PixelMaps as PixelMaps
+    from credax.tiling import predict_tiled as predict_tiled
     from credax.training.config import Training as Training
     from credax.training.loop import MemberDiverged as MemberDiverged
 
