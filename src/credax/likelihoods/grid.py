@@ -4,6 +4,7 @@ import math
 from typing import Any, Literal
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
@@ -12,6 +13,8 @@ from credax.errors import InputError
 from credax.likelihoods.base import Likelihood
 from credax.network import Network
 from credax.prediction import Prediction
+
+_OWN_COLUMNS = 16
 
 
 class PerPixel(Likelihood):
@@ -180,6 +183,31 @@ class PerPixel(Likelihood):
         each = each.reshape(rows, -1, each.shape[-1])
         weight = weight.reshape(rows, -1, 1)
         return jnp.sum(jnp.where(weight > 0, weight * each, 0), axis=1)
+
+    def curvature_root(self, params, outputs, y):
+        """``S`` of all pixels of a row: outputs ``[pixels x channels]``, a block for each pixel.
+
+        Of at most 16 pixels the blocks have columns of their own. Of more they share them, each
+        with a random sign: ``E[S Sᵀ]`` is the curvature, and the Kronecker factors of the last
+        layer, which sees one pixel at a time, are exact.
+        """
+        targets, weight = self._split(jnp.asarray(y)[None], jnp)
+        weight = weight.reshape(-1)
+        pixels, outputs = len(weight), outputs.reshape(len(weight), -1)
+        targets = targets.reshape(pixels, *targets.shape[1 + self.axes :])
+        blocks = jax.vmap(lambda o, t: self.likelihood.curvature_root(params, o, t))(
+            outputs, targets
+        )
+        blocks = blocks * jnp.sqrt(self._scale(pixels) * weight)[:, None, None].astype(blocks.dtype)
+        channels, columns = blocks.shape[1:]
+        if pixels <= _OWN_COLUMNS:
+            own = jnp.eye(pixels, dtype=blocks.dtype)[:, None, :, None] * blocks[:, :, None, :]
+            return own.reshape(pixels * channels, pixels * columns)
+        # Another sign in every row, so that their errors cancel.
+        number = jax.lax.bitcast_convert_type(jnp.sum(outputs).astype(jnp.float32), jnp.uint32)
+        key = jax.random.fold_in(jax.random.key(0), number)
+        signs = jax.random.rademacher(key, (pixels, 1, 1), blocks.dtype)
+        return (signs * blocks).reshape(pixels * channels, columns)
 
     def _pixels(self, outputs: Array, y: Array) -> tuple[Array, Array]:
         """Log-densities and weights, ``[rows, pixels]``."""
