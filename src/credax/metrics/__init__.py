@@ -56,6 +56,7 @@ from credax.metrics.ood_scores import SCORES as SCORES
 from credax.metrics.ood_scores import score as score
 from credax.metrics.ood_scores import scores as scores
 from credax.metrics.ood_scores import vacuity as vacuity
+from credax.metrics.pixel_scores import score_pixels as score_pixels
 from credax.metrics.quantiles import coverage as coverage
 from credax.metrics.quantiles import coverage_curve as coverage_curve
 from credax.metrics.quantiles import interval_score as interval_score
