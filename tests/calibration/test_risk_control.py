@@ -1,4 +1,4 @@
-"""Conformal risk control: the bound holds over new pictures, pixels of which depend on each other."""
+"""Conformal risk control: the bound holds over new pictures whose pixels depend on each other."""
 
 import numpy as np
 

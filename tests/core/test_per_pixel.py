@@ -107,9 +107,11 @@ def test_poisoned_targets_of_ignored_pixels_change_no_bit(kind):
     (a, da), (b, db) = (
         value(o, jnp.asarray(p)) for o, p in zip((outputs, outputs_two), pair, strict=True)
     )
-    assert np.isfinite(a) and a == b
+    assert np.isfinite(a)
+    assert a == b
     np.testing.assert_array_equal(np.asarray(da)[keep], np.asarray(db)[keep])
-    assert not np.asarray(da)[~keep].any() and not np.asarray(db)[~keep].any()
+    assert not np.asarray(da)[~keep].any()
+    assert not np.asarray(db)[~keep].any()
 
 
 def test_what_foRDE_and_function_space_methods_compare():

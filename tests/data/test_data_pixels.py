@@ -43,8 +43,10 @@ def _same(data, rows):
 def test_integer_and_palette_masks(tmp_path, palette):
     data = load(_folder(tmp_path, palette=palette), task="segmentation")
     _same(data, range(6))
-    assert data.kind == "segmentation" and data.class_names == ("0", "1", "2")
-    assert data.train.pixels.ignore_label == 255 and data.train.x.shape[1:] == (16, 16, 3)
+    assert data.kind == "segmentation"
+    assert data.class_names == ("0", "1", "2")
+    assert data.train.pixels.ignore_label == 255
+    assert data.train.x.shape[1:] == (16, 16, 3)
 
 
 def test_coloured_masks_need_their_colours(tmp_path, refused):
@@ -71,7 +73,8 @@ def test_splits_at_either_level_and_the_layout_of_camvid(tmp_path):
         sizes = [len(part) for part in (data.train, data.validation, data.test)]
         assert sizes == [3, 1, 2], name
         np.testing.assert_array_equal(data.test.y, SCENES.y[4:])
-    assert len(data.class_names) == 11 and data.train.pixels.source == "CamVid"
+    assert len(data.class_names) == 11
+    assert data.train.pixels.source == "CamVid"
 
 
 def test_the_layout_of_cityscapes_and_its_numbers(tmp_path):
@@ -85,7 +88,9 @@ def test_the_layout_of_cityscapes_and_its_numbers(tmp_path):
             _save(tmp_path / f"gtFine/{part}/town", f"p{i}_gtFine_labelIds", own)
             _save(tmp_path / f"gtFine/{part}/town", f"p{i}_gtFine_color", SCENES.x[i])
     data = load(tmp_path, task="segmentation")
-    assert len(data.train) == 3 and len(data.test) == 2 and len(data.class_names) == 19
+    assert len(data.train) == 3
+    assert len(data.test) == 2
+    assert len(data.class_names) == 19
     wanted = SCENES.y[3:5].copy()
     wanted[:, 0, 0] = 255
     np.testing.assert_array_equal(data.test.y, wanted)
@@ -105,7 +110,8 @@ def test_depths_of_sixteen_bits_and_arrays(tmp_path, ending):
             np.savez(tmp_path / "depth" / f"p{i}.npz", depth=depth)
     data = load(tmp_path, task="pixel-regression", depth_steps=1000.0)
     y = np.concatenate([data.train.y, data.test.y])
-    assert data.kind == "pixel-regression" and np.isnan(y[:, 0]).all()
+    assert data.kind == "pixel-regression"
+    assert np.isnan(y[:, 0]).all()
     keys = {DEPTHS.x[i].tobytes(): DEPTHS.y[i] for i in range(6)}
     for picture, depth in zip(data.train.x, data.train.y, strict=True):
         np.testing.assert_allclose(depth[1:], keys[picture.tobytes()][1:], atol=5.1e-4)
@@ -136,7 +142,8 @@ def test_pictures_are_scaled_with_their_masks(tmp_path):
         _save(tmp_path / "masks", f"p{i}", white)
     data = load(tmp_path, task="segmentation", size=32)
     wrong = (data.train.x[..., 0] > 127) != (data.train.y == 1)
-    assert data.train.x.shape[1:] == (32, 32, 3) and wrong.mean() < 0.005
+    assert data.train.x.shape[1:] == (32, 32, 3)
+    assert wrong.mean() < 0.005
 
 
 def test_the_generated_truth_is_what_labels_are_drawn_from():
@@ -148,9 +155,11 @@ def test_the_generated_truth_is_what_labels_are_drawn_from():
         assert abs((scenes.y == label).mean() - p.mean()) < 4 * error
     depths = draw_depths(0, 40, size=16)
     z = (depths.y - depths.truth) / np.sqrt(depths.noise)
-    assert abs(z.mean()) < 4 / np.sqrt(z.size) and abs(z.var() - 1) < 4 * np.sqrt(2 / z.size)
+    assert abs(z.mean()) < 4 / np.sqrt(z.size)
+    assert abs(z.var() - 1) < 4 * np.sqrt(2 / z.size)
     unseen = draw_shapes(0, 4, size=16, unseen=True)
-    assert unseen.unseen.any() and (unseen.y[unseen.unseen] == 255).all()
+    assert unseen.unseen.any()
+    assert (unseen.y[unseen.unseen] == 255).all()
     assert np.isnan(draw_depths(0, 4, size=16, unseen=True).y).any()
 
 

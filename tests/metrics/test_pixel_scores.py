@@ -56,7 +56,9 @@ def test_boundaries_by_hand():
     assert metrics.boundary(y, 1)[0, 0].tolist() == [False, False, True, True, False, False]
     y[0, 0, 3] = 255  # no boundary to a pixel without a label, and it is none itself
     near = metrics.boundary(y, 1, ignore_label=255)[0]
-    assert not near[0, 3] and near[1, 3] and near[0, 2]
+    assert not near[0, 3]
+    assert near[1, 3]
+    assert near[0, 2]
 
 
 def test_ignored_pixels_and_missing_depths_change_nothing():

@@ -18,7 +18,8 @@ def test_every_norm_gives_an_output_for_every_pixel(norm):
     network = UNet(3, channels=(2, 3, 4), norm=norm)
     variables = network.init(jax.random.key(0), X)
     outputs, state = network.apply(variables, X, train=True)
-    assert outputs.shape == (2, 8, 12, 3) and bool(state) == (norm == "batch")
+    assert outputs.shape == (2, 8, 12, 3)
+    assert bool(state) == (norm == "batch")
     assert network.multiple == 4
 
 

@@ -22,16 +22,19 @@ def test_targets_follow_the_picture(names):
     moved, y = augment_rows(names, jax.random.key(1), x, jnp.asarray(label), 255.0)
     moved, y = np.asarray(moved)[..., 0], np.asarray(y)
     whole = (np.abs(moved - np.rint(moved)) < 1e-5) & (y != 255)
-    assert whole.mean() > 0.5 and not np.array_equal(y, label)
+    assert whole.mean() > 0.5
+    assert not np.array_equal(y, label)
     np.testing.assert_array_equal(np.rint(moved[whole]) - 1, y[whole])
     if names in (("crop",), ("scale",)):
-        assert (y == 255).any() and (moved[y == 255] == 0).all()
+        assert (y == 255).any()
+        assert (moved[y == 255] == 0).all()
 
 
 def test_numbers_from_outside_are_missing():
     y = jnp.ones((4, 8, 8))
     _, moved = augment_rows(("crop",), jax.random.key(0), jnp.ones((4, 8, 8, 1)), y, np.nan)
-    assert np.isnan(moved).any() and np.nanmax(moved) == 1
+    assert np.isnan(moved).any()
+    assert np.nanmax(moved) == 1
 
 
 def test_labels_of_rows_stay_as_they_are():

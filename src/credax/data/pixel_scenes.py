@@ -113,8 +113,8 @@ def shapes(*, seed: int = 0, train: int = 200, test: int = 100, size: int = 32) 
         for part, rows in enumerate(_rows(train, test, size))
     )
     units, form = channel_units(first.x), PixelForm(size, size, 3)
-    splits = [Split(s.x, s.y, units, pixels=form) for s in (first, second)]
-    return Dataset("pixels/shapes", *splits, class_names=CLASSES, preparation=form)
+    train_rows, test_rows = (Split(s.x, s.y, units, pixels=form) for s in (first, second))
+    return Dataset("pixels/shapes", train_rows, test_rows, class_names=CLASSES, preparation=form)
 
 
 def depths(*, seed: int = 0, train: int = 200, test: int = 100, size: int = 32) -> Dataset:
@@ -125,9 +125,14 @@ def depths(*, seed: int = 0, train: int = 200, test: int = 100, size: int = 32) 
     )
     units, form = channel_units(first.x), PixelForm(size, size, 3, None)
     targets = Standardise(np.mean(first.y), np.std(first.y))
-    splits = [Split(s.x, s.y, units, targets, pixels=form) for s in (first, second)]
+    train_rows, test_rows = (Split(s.x, s.y, units, targets, pixels=form) for s in (first, second))
     return Dataset(
-        "pixels/depth", *splits, task="regression", target_names=("depth",), preparation=form
+        "pixels/depth",
+        train_rows,
+        test_rows,
+        task="regression",
+        target_names=("depth",),
+        preparation=form,
     )
 
 

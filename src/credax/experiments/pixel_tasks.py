@@ -131,7 +131,8 @@ def findings(results: list[Result]) -> tuple[str, ...]:
             error = gain.std(ddof=1) / np.sqrt(len(gain)) if len(gain) > 1 else np.nan
             sentences.append(
                 f"{short}: the deep ensemble's NLL is lower by {gain.mean():.4f} ± {error:.4f} "
-                f"nats per pixel than that of single networks ({len(gain)} seed(s), standard error)."
+                "nats per pixel than that of single networks "
+                f"({len(gain)} seed(s), standard error)."
             )
         each = [r.metrics.get(f"{short}:noise_correlation", np.nan) for r in results]
         sentences.append(

@@ -99,7 +99,7 @@ class _State:
                 found = collection.finish(self.states[name])
                 values |= {f"{name.replace('depth/', '')}{key}": v for key, v in found.items()}
         union = self.confusion.sum(0) + self.confusion.sum(1) - np.diag(self.confusion)
-        for label in np.flatnonzero(union > 0):
+        for label in np.flatnonzero(union > 0).tolist():
             own = class_names[label] if label < len(class_names) else str(label)
             values[f"iou/{own}"] = float(self.confusion[label, label] / union[label])
         return Evaluation(values)

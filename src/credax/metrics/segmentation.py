@@ -71,7 +71,7 @@ def pixel_rows(
 def counted_pixels(y: np.ndarray, ignore_label: int | None) -> Bool[np.ndarray, "..."]:
     """Which of the targets ``[pixels]`` or ``[pixels, targets]`` count."""
     if y.dtype.kind == "f":
-        return np.isfinite(y) if y.ndim == 1 else np.isfinite(y).all(-1)
+        return np.isfinite(y.reshape(len(y), -1)).all(axis=1)
     return np.ones(len(y), bool) if ignore_label is None else y != ignore_label
 
 
@@ -92,10 +92,11 @@ def flattened(prediction: Any) -> Any:
 
 
 def boundary(
-    y: Integer[Array, "batch height width"], width: int = 2, ignore_label: int | None = None
+    y: Any, width: int = 2, ignore_label: int | None = None
 ) -> Bool[np.ndarray, "batch height width"]:
     """Pixels within ``width`` of one with another label, by rows or columns (a square window).
 
+    ``y`` are labels ``[batch, height, width]``.
     Pixels to ignore have no label: nothing is a boundary to them.
 
     >>> boundary(np.array([[[0, 0, 0, 1]]]), 1).tolist()
