@@ -5,11 +5,11 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import optax
 
 from credax.data import load
 from credax.data.pixel_scenes import Scenes, draw_depths, draw_shapes
 from credax.experiments.bench import Bench, Trial
+from credax.experiments.efficient_paper import Drops
 from credax.experiments.experiment import Arm, Data, Experiment, Outcome, Scale
 from credax.likelihood import Categorical, HeteroscedasticGaussian, PerPixel
 from credax.methods.dropout.mc_dropout import MCDropout
@@ -242,9 +242,8 @@ EXPERIMENT = Experiment(
                 epochs=100,
                 batch_size=32,
                 optimiser="adam",
-                learning_rate=optax.piecewise_constant_schedule(
-                    1e-3, {40 * _PER_EPOCH: 0.1, 80 * _PER_EPOCH: 0.1}
-                ),
+                # A warm-up of one step is none.
+                learning_rate=Drops(1e-3, 0.1, (40, 80), 1 / _PER_EPOCH, _PER_EPOCH),
                 augment=("flip",),
             ),
             arms(4, 30),
