@@ -71,7 +71,7 @@ def pixel_rows(
 def counted_pixels(y: np.ndarray, ignore_label: int | None) -> Bool[np.ndarray, "..."]:
     """Which of the targets ``[pixels]`` or ``[pixels, targets]`` count."""
     if y.dtype.kind == "f":
-        return np.isfinite(y.reshape(len(y), -1)).all(axis=1)
+        return np.asarray(np.isfinite(y.reshape(len(y), -1)).all(axis=1))
     return np.ones(len(y), bool) if ignore_label is None else np.asarray(y != ignore_label)
 
 
