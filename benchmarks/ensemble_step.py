@@ -44,6 +44,8 @@ class Case:
     steps: int
     ways: tuple[tuple[str, str, str], ...]
     target: str
+    pixels: bool = False
+    """Whether every pixel has a label."""
 
 
 EVERY = ("native", "mixed", "gemm")
@@ -74,11 +76,18 @@ def _resnet20(classes, implementation):
     return networks.ResNet20(classes, implementation=implementation)
 
 
+def _unet(classes, implementation):
+    return networks.UNet(classes, implementation=implementation)
+
+
 CASES = {
     "mlp": Case(_mlp, (8,), 20, 32, 2, 200, DENSE, "50 times faster than PyTorch"),
     "cnn": Case(_cnn, (28, 28, 1), 10, 128, 10, 2, CONVOLUTIONAL, "at most 1.2 times PyTorch"),
     "resnet20": Case(
         _resnet20, (32, 32, 3), 4, 128, 10, 2, CONVOLUTIONAL, "at most 1.5 times PyTorch"
+    ),
+    "unet": Case(
+        _unet, (64, 64, 3), 4, 8, 3, 2, CONVOLUTIONAL, "at most 1.2 times PyTorch", pixels=True
     ),
 }
 
@@ -173,6 +182,8 @@ def torch_network(name: str, classes: int):
                 )
             return torch.relu(x + body)
 
+    if name == "unet":
+        return torch_unet(classes)
     if name == "mlp":
         return nn.Sequential(nn.Linear(8, 50), nn.ReLU(), nn.Linear(50, classes))
     if name == "cnn":
@@ -186,6 +197,33 @@ def torch_network(name: str, classes: int):
             layers.append(Block(inputs, width, 2 if stage and not index else 1))
             inputs = width
     return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(64, classes))
+
+
+def torch_unet(classes: int):
+    """The U-Net of 16, 32 and 64 channels in PyTorch."""
+    nn = torch.nn
+
+    def block(inputs, width):
+        layers = []
+        for size in (inputs, width):
+            layers += [
+                nn.Conv2d(size, width, 3, 1, 1, bias=False),
+                nn.BatchNorm2d(width),
+                nn.ReLU(),
+            ]
+        return layers
+
+    class Skip(nn.Module):
+        def __init__(self, *body):
+            super().__init__()
+            self.body = nn.Sequential(nn.MaxPool2d(2), *body, nn.Upsample(scale_factor=2))
+
+        def forward(self, x):
+            return torch.cat([x, self.body(x)], 1)
+
+    inner = Skip(*block(32, 64))
+    middle = Skip(*block(16, 32), inner, *block(32 + 64, 32))
+    return nn.Sequential(*block(3, 16), middle, *block(16 + 32, 16), nn.Conv2d(16, classes, 1))
 
 
 class Torch:
@@ -230,7 +268,8 @@ def measure(name: str, case: Case, members: int, rounds: int, wanted: str):
     """Run one case and print its table."""
     keys = jax.random.split(jax.random.key(1), 2)
     x = jax.random.normal(keys[0], (case.steps, case.batch, *case.shape))
-    y = jax.random.randint(keys[1], (case.steps, case.batch), 0, case.classes)
+    grid = case.shape[:-1] if case.pixels else ()
+    y = jax.random.randint(keys[1], (case.steps, case.batch, *grid), 0, case.classes)
     ways = [way for way in case.ways if re.search(wanted, " ".join(way))]
     ways = [way for way in ways if way[0] != "pairs" or members % 2 == 0]
     ours = [Ours(case, members, way, x, y) for way in ways]

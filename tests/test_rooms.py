@@ -33,6 +33,7 @@ LAYERS = [
         "exporting",
         "arviz_data",
     },
+    {"tiling"},
     {"networks", "adapters"},
     {"data"},
     {"groups", "structure"},

@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from credax.likelihood import LabelSmoothing as LabelSmoothing
     from credax.likelihood import Likelihood as Likelihood
     from credax.likelihood import NegativeBinomial as NegativeBinomial
+    from credax.likelihood import PerPixel as PerPixel
     from credax.likelihood import Poisson as Poisson
     from credax.likelihood import Quantile as Quantile
     from credax.likelihood import StudentT as StudentT
@@ -120,6 +121,8 @@ if TYPE_CHECKING:
     from credax.runs import open_run as open_run
     from credax.standardise import Standardise as Standardise
     from credax.structure.frozen_features import cache_features as cache_features
+    from credax.tiling import PixelMaps as PixelMaps
+    from credax.tiling import predict_tiled as predict_tiled
     from credax.training.config import Training as Training
     from credax.training.loop import MemberDiverged as MemberDiverged
 

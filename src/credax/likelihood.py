@@ -3,7 +3,7 @@
 Likelihoods: `Categorical`, `Bernoulli`, `Gaussian`, `HeteroscedasticGaussian`,
 `DeviationGaussian`, `StudentT`, `Poisson`, `NegativeBinomial`. Objectives without a posterior:
 `LabelSmoothing`, `Focal`, `BetaNLL`, `Quantile`, `EvidentialDirichlet`, `EvidentialNormal`. One's
-own derive from `Likelihood`.
+own derive from `Likelihood`. `PerPixel` puts any of them at every position of a grid.
 """
 
 from credax.likelihoods.base import Likelihood as Likelihood
@@ -17,6 +17,9 @@ from credax.likelihoods.evidential import EvidentialDirichlet as EvidentialDiric
 from credax.likelihoods.evidential import EvidentialNormal as EvidentialNormal
 from credax.likelihoods.gaussian import Gaussian as Gaussian
 from credax.likelihoods.gaussian import HeteroscedasticGaussian as HeteroscedasticGaussian
+from credax.likelihoods.grid import PerPixel as PerPixel
+from credax.likelihoods.grid import pixel_weights as pixel_weights
+from credax.likelihoods.grid import refuse_grid as refuse_grid
 from credax.likelihoods.learned import VARIANCE_FLOOR as VARIANCE_FLOOR
 from credax.likelihoods.learned import LearnedNoise as LearnedNoise
 from credax.likelihoods.objectives import BetaNLL as BetaNLL

@@ -108,6 +108,14 @@ def host_weights(weights: Weights, members: int) -> Float[np.ndarray, " members"
     return np.full(members, 1 / members) if weights is None else np.asarray(weights)
 
 
+def joined_weights(weights: list[Weights], members: list[int]) -> Weights:
+    """Weights of several populations put together, each counted by how many members it has."""
+    if all(each is None for each in weights):
+        return None
+    parts = [n * host_weights(each, n) for each, n in zip(weights, members, strict=True)]
+    return tuple(np.concatenate(parts).tolist())
+
+
 def require_equal_weights(weights: Weights, who: str, remedy: str) -> None:
     """Raise an error where something is defined for members that count alike."""
     if weights is not None:

@@ -36,17 +36,17 @@ class MixturePrediction(RegressionPrediction):
         return "mass" if self.each.whole else "continuous"
 
     @property
-    def means(self) -> Float[Array, "members batch targets"]:
+    def means(self) -> Float[Array, "members batch *grid targets"]:
         """The members' means."""
         return self.each.mean
 
     @property
-    def variances(self) -> Float[Array, "members batch targets"]:
+    def variances(self) -> Float[Array, "members batch *grid targets"]:
         """The members' variances."""
         return self.each.variance
 
     @property
-    def own_epistemic(self) -> Float[Array, "members batch targets"] | None:
+    def own_epistemic(self) -> Float[Array, "members batch *grid targets"] | None:
         """What the members' distributions say of it."""
         return self.each.epistemic
 
@@ -72,15 +72,16 @@ class MixturePrediction(RegressionPrediction):
         _check_level(level)
         return squeeze(_mixture_quantiles(self, jnp.asarray([level], self.means.dtype))[0])
 
-    def quantiles(self, levels: Sequence[float]) -> Float[Array, "levels batch targets"]:
+    def quantiles(self, levels: Sequence[float]) -> Float[Array, "levels batch *grid targets"]:
         """Quantiles at many levels, in one program; every target has its axis."""
         return _mixture_quantiles(self, jnp.asarray(levels, self.means.dtype))
 
     def sample(self, key: Key[Array, ""], n: int = 1) -> Float[Array, "n batch *targets"]:
         """Targets drawn from the mixture; rows choose their member independently."""
         which, inner = jax.random.split(key)
-        members, batch, _ = self.means.shape
-        pick = pick_members(which, (n, batch), members, self.weights), jnp.arange(batch)
+        members, *batch, _ = self.means.shape
+        places = jnp.meshgrid(*map(jnp.arange, batch), indexing="ij")
+        pick = (pick_members(which, (n, *batch), members, self.weights), *places)
         return squeeze(jax.tree.map(lambda leaf: leaf[pick], self.each).sample(inner))
 
 
@@ -98,7 +99,7 @@ class QuantilePrediction(RegressionPrediction):
     (2.0, [1.0, 4.0])
     """
 
-    values: Float[Array, "members batch targets levels"]
+    values: Float[Array, "members batch *grid targets levels"]
     levels: tuple[float, ...] = eqx.field(static=True)
 
     @property
@@ -112,12 +113,12 @@ class QuantilePrediction(RegressionPrediction):
         return 1 - 2 * max(self.levels[0], 1 - self.levels[-1])
 
     @property
-    def means(self) -> Float[Array, "members batch targets"]:
+    def means(self) -> Float[Array, "members batch *grid targets"]:
         """The members' medians."""
         return self._at(0.5)
 
     @property
-    def variances(self) -> Float[Array, "members batch targets"]:
+    def variances(self) -> Float[Array, "members batch *grid targets"]:
         """Of Gaussians with the members' central 90 % intervals."""
         return jnp.square((self._at(0.95) - self._at(0.05)) / _WIDTH_90) + VARIANCE_FLOOR
 
@@ -140,7 +141,8 @@ class QuantilePrediction(RegressionPrediction):
         """On a line between the levels; beyond them half of what the outermost leaves."""
         y, table = self._targets(y), member_mean(self._sorted, self.weights)
         levels = jnp.asarray(self.levels, table.dtype)
-        inside = jax.vmap(jax.vmap(lambda at, values: jnp.interp(at, values, levels)))(y, table)
+        flat = y.reshape(-1), table.reshape(-1, table.shape[-1])
+        inside = jax.vmap(lambda at, values: jnp.interp(at, values, levels))(*flat).reshape(y.shape)
         below = jnp.where(y < table[..., 0], levels[0] / 2, inside)
         return squeeze(jnp.where(y > table[..., -1], (1 + levels[-1]) / 2, below))
 
@@ -157,17 +159,18 @@ class QuantilePrediction(RegressionPrediction):
         )
 
     @property
-    def _sorted(self) -> Float[Array, "members batch targets levels"]:
+    def _sorted(self) -> Float[Array, "members batch *grid targets levels"]:
         return jnp.sort(self.values, axis=-1)
 
-    def _at(self, level: float) -> Float[Array, "members batch targets"]:
+    def _at(self, level: float) -> Float[Array, "members batch *grid targets"]:
         # Central intervals are asked for by (1 ± level) / 2, which rounds.
         if not self.levels[0] - 1e-9 <= level <= self.levels[-1] + 1e-9:
             raise InputError(
                 f"level is {level:g} and the quantiles were learned from {self.levels[0]:g} to "
                 f"{self.levels[-1]:g}; give Quantile more levels"
             )
-        return jax.vmap(jax.vmap(jax.vmap(self._between(level))))(self._sorted)
+        flat = self._sorted.reshape(-1, self.values.shape[-1])
+        return jax.vmap(self._between(level))(flat).reshape(self.values.shape[:-1])
 
     def _between(self, level: float):
         levels = jnp.asarray(self.levels, self.values.dtype)

@@ -64,6 +64,16 @@ class HasWidth(Protocol):
         ...
 
 
+@runtime_checkable
+class OnGrid(Protocol):
+    """A network that gives outputs for every pixel."""
+
+    @property
+    def multiple(self) -> int:
+        """What height and width, and the places of tiles, must be a multiple of."""
+        ...
+
+
 class FunctionNetwork(eqx.Module):
     """A plain pair of functions as a network.
 

@@ -18,7 +18,7 @@ from credax.arviz_data import to_arviz
 from credax.errors import DamagedFile, InputError
 from credax.exporting import export
 from credax.files import arranged, load_arrays, save_tree
-from credax.mixing import Weights, as_weights, host_weights, kept_weights, weighted
+from credax.mixing import Weights, as_weights, joined_weights, kept_weights, weighted
 from credax.network import Variables, output_struct, take_members
 from credax.prediction import Prediction, concatenate
 from credax.problem import Problem
@@ -32,6 +32,8 @@ from credax.standardise import check_units
 
 LARGEST_BATCH = 512
 BATCH_ENTRIES = 2**22
+GRID_CHANNELS = 8
+"""Of a layer for each of the inputs, where outputs lie on a grid."""
 INDICES = kind(
     "a list of different whole numbers",
     lambda v: isinstance(v, list) and {type(i) for i in v} == {int} and len({*v}) == len(v),
@@ -213,6 +215,8 @@ class Population(eqx.Module):
         """Rows to predict at once by so many members: what is asked for, or what memory allows."""
         if asked is None:
             entries = members * max(1, math.prod(self.input_shape))
+            if self.problem.likelihood.grid_axes:  # every layer has the size of the inputs
+                return max(1, min(LARGEST_BATCH, BATCH_ENTRIES // (GRID_CHANNELS * entries)))
             return max(16, min(LARGEST_BATCH, BATCH_ENTRIES // entries))
         if asked < 1:
             raise InputError(f"batch_size is {asked}; it must be at least 1")
@@ -377,13 +381,9 @@ def combine(populations: "list[Any]") -> Population:
     variables = jax.tree.map(
         lambda *leaves: jnp.concatenate(leaves), *[p.variables for p in populations]
     )
-    first, weights = populations[0], None
+    first = populations[0]
     own = [p.weights if isinstance(p, Population) else None for p in populations]
-    if any(each is not None for each in own):
-        # Every population counts by how many members it has.
-        sizes = [len(p.indices) for p in populations]
-        each = [n * host_weights(w, n) for w, n in zip(own, sizes, strict=True)]
-        weights = tuple(np.concatenate(each).tolist())
+    weights = joined_weights(own, [len(p.indices) for p in populations])
     return Population(
         first.problem, variables, indices, first.input_shape, first.input_dtype, weights=weights
     )

@@ -36,6 +36,9 @@ class NonFinitePrediction(UserWarning):
 class ClassPrediction(eqx.Module):
     """Mixture of categorical predictions; ``log_probs`` is ``[members, batch, classes]``.
 
+    On a grid it is ``[members, batch, height, width, classes]``, and every property below has the
+    axes of the grid after ``batch``.
+
     ``probs`` is the mean of the members' probabilities (never of their logits).
     Uncertainty is entropy in nats: total ``H[mean p]`` = aleatoric ``mean H[p]`` + epistemic
     (the mutual information between the label and the choice of member). With ``strength`` every
@@ -47,8 +50,8 @@ class ClassPrediction(eqx.Module):
     (0.6931471824645996, 0.0)
     """
 
-    log_probs: Float[Array, "members batch classes"]
-    strength: Float[Array, "members batch 1"] | None = None
+    log_probs: Float[Array, "members batch *grid classes"]
+    strength: Float[Array, "members batch *grid 1"] | None = None
     """Sum of a Dirichlet's parameters (`credax.EvidentialDirichlet`); None: members are certain."""
     weights: Weights = eqx.field(default=None, static=True, kw_only=True)
     """Weights of the members, ``[members]``, made to sum to one; None: all alike."""
@@ -61,9 +64,10 @@ class ClassPrediction(eqx.Module):
     def from_probs(cls, probs, weights: Any = None) -> "ClassPrediction":
         """From the members' probabilities; zeros are allowed."""
         probs = jnp.asarray(probs)
-        if probs.ndim != 3:
+        if probs.ndim < 3:
             raise InputError(
-                f"probs has shape {probs.shape}; a prediction is [members, batch, classes]: "
+                f"probs has shape {probs.shape}; a prediction is [members, batch, classes], with "
+                "the axes of a grid before the classes: "
                 "give one member a leading axis of length one"
             )
         return cls(jnp.log(probs), weights=weights)
@@ -74,7 +78,7 @@ class ClassPrediction(eqx.Module):
         return cls(jax.nn.log_softmax(jnp.asarray(logits), axis=-1), weights=weights)
 
     @property
-    def members(self) -> "Float[Array, 'members batch classes']":
+    def members(self) -> "Float[Array, 'members batch *grid classes']":
         """The members' own probabilities."""
         return jnp.exp(self.log_probs)
 
@@ -84,58 +88,60 @@ class ClassPrediction(eqx.Module):
         return self.log_probs.shape[0]
 
     @property
-    def log_mean(self) -> Float[Array, "batch classes"]:
+    def log_mean(self) -> Float[Array, "batch *grid classes"]:
         """Log of the mixture's probabilities, exact for members that are nearly certain."""
         return log_member_mean(self.log_probs, self.weights)
 
     @property
-    def probs(self) -> Float[Array, "batch classes"]:
+    def probs(self) -> Float[Array, "batch *grid classes"]:
         """The mixture's probabilities."""
         return member_mean(self.members, self.weights)
 
     @property
-    def mean(self) -> Float[Array, "batch classes"]:
+    def mean(self) -> Float[Array, "batch *grid classes"]:
         """The mean of a one-hot label: the same as `probs`."""
         return self.probs
 
     @property
-    def var(self) -> Float[Array, "batch classes"]:
+    def var(self) -> Float[Array, "batch *grid classes"]:
         """Variance of each one-hot entry, ``p (1 - p)``."""
         return self.probs * (1 - self.probs)
 
     @property
-    def std(self) -> Float[Array, "batch classes"]:
+    def std(self) -> Float[Array, "batch *grid classes"]:
         """Square root of `var`."""
         return jnp.sqrt(self.var)
 
     @property
-    def label(self) -> Int[Array, " batch"]:
+    def label(self) -> Int[Array, "batch *grid"]:
         """The most probable class; ties go to the lowest index."""
         return jnp.argmax(self.probs, axis=-1)
 
     @property
-    def confidence(self) -> Float[Array, " batch"]:
+    def confidence(self) -> Float[Array, "batch *grid"]:
         """Probability of the most probable class."""
         return jnp.max(self.probs, axis=-1)
 
-    def log_prob(self, y: Array) -> Float[Array, " batch"]:
+    def log_prob(self, y: Array) -> Float[Array, "batch *grid"]:
         """Log-probability of the labels ``y`` under the mixture."""
         y = jnp.asarray(y)
-        if y.shape != self.log_probs.shape[1:2] or not jnp.issubdtype(y.dtype, jnp.integer):
+        if y.shape != self.log_probs.shape[1:-1] or not jnp.issubdtype(y.dtype, jnp.integer):
+            grid = self.log_probs.shape[2:-1]
             raise InputError(
                 f"y has shape {y.shape} and type {y.dtype}; a prediction of "
                 f"{self.log_probs.shape[1]} rows needs that many integer labels"
+                + (f", of {grid} pixels each" if grid else "")
             )
-        picked = jnp.take_along_axis(self.log_probs, y[None, :, None], axis=-1)[..., 0]
+        picked = jnp.take_along_axis(self.log_probs, y[None, ..., None], axis=-1)[..., 0]
         return log_member_mean(picked, self.weights)
 
     @property
-    def total(self) -> Float[Array, " batch"]:
+    def total(self) -> Float[Array, "batch *grid"]:
         """Entropy of the mixture, in nats."""
         return _entropy(self.probs)
 
     @property
-    def aleatoric(self) -> Float[Array, " batch"]:
+    def aleatoric(self) -> Float[Array, "batch *grid"]:
         """Mean entropy of the members: the part that more members or data would not remove."""
         if self.strength is None:
             return jnp.minimum(member_mean(_entropy(self.members), self.weights), self.total)
@@ -143,13 +149,13 @@ class ClassPrediction(eqx.Module):
         return jnp.minimum(member_mean(each, self.weights), self.total)
 
     @property
-    def epistemic(self) -> Float[Array, " batch"]:
+    def epistemic(self) -> Float[Array, "batch *grid"]:
         """Mutual information of label and member, ``total - aleatoric``; zero if all agree."""
         return jnp.maximum(self.total - self.aleatoric, 0.0)
 
-    def sample(self, key: Key[Array, ""], n: int = 1) -> Int[Array, "n batch"]:
+    def sample(self, key: Key[Array, ""], n: int = 1) -> Int[Array, "n batch *grid"]:
         """Labels drawn from the mixture."""
-        return jax.random.categorical(key, self.log_mean, shape=(n, self.log_probs.shape[1]))
+        return jax.random.categorical(key, self.log_mean, shape=(n, *self.log_probs.shape[1:-1]))
 
     def quantile(self, level: float):
         """Classes have no order: always an error that says what to use instead."""
@@ -202,7 +208,7 @@ class GaussianPrediction(RegressionPrediction):
         return "continuous"
 
     @property
-    def own_epistemic(self) -> Float[Array, "members batch targets"] | None:
+    def own_epistemic(self) -> Float[Array, "members batch *grid targets"] | None:
         """The variances of the functions, where they are told from noise."""
         return self.function_variances
 
@@ -244,9 +250,10 @@ class GaussianPrediction(RegressionPrediction):
         """Targets drawn from the mixture; rows choose their member independently."""
         which, noise = jax.random.split(key)
         means, variances = jnp.asarray(self.means), jnp.asarray(self.variances)
-        members, batch, targets = means.shape
-        pick = pick_members(which, (n, batch), members, self.weights), jnp.arange(batch)
-        normal = jax.random.normal(noise, (n, batch, targets), means.dtype)
+        members, *batch, targets = means.shape
+        places = jnp.meshgrid(*map(jnp.arange, batch), indexing="ij")
+        pick = (pick_members(which, (n, *batch), members, self.weights), *places)
+        normal = jax.random.normal(noise, (n, *batch, targets), means.dtype)
         return squeeze(means[pick] + jnp.sqrt(variances[pick]) * normal)
 
     def _moment_variance(self) -> Array:
@@ -276,7 +283,7 @@ def _warn_of_numbers(prediction: Any) -> None:
         # The mixture's variance has the squares of the means.
         numbers = (jnp.square(prediction.means), prediction.variances)
         found = [~jnp.isfinite(each) for each in numbers]
-    bad = np.any([np.asarray(part).any(axis=-1) for part in found], axis=0)
+    bad = np.any([np.asarray(part).any(axis=tuple(range(2, part.ndim))) for part in found], axis=0)
     members, rows = np.nonzero(bad)
     if len(members):
         warnings.warn(

@@ -184,7 +184,7 @@ class Problem(eqx.Module):
         prior = self.prior.log_prob(self.weights(variables.params), num_data=num_data)
         return log_likelihood + prior
 
-    def predict(self, outputs: Float[Array, "members batch outputs"]) -> Prediction:
+    def predict(self, outputs: Float[Array, "members batch *grid outputs"]) -> Prediction:
         """The prediction of a population's outputs, in raw units."""
         prediction = self.likelihood.predict(outputs)
         if self.targets is None or not isinstance(prediction, RegressionPrediction):
@@ -213,15 +213,11 @@ class Problem(eqx.Module):
             raise InputError(
                 f"the network cannot take inputs of shape {tuple(x.shape[1:])}: {reason}"
             ) from error
-        if outputs.ndim != 2 or outputs.shape[0] != 1:
-            raise InputError(
-                f"the network gives outputs of shape {outputs.shape} for one row; it must give "
-                "[rows, outputs]"
-            )
-        self.likelihood.check(np.asarray(y), outputs.shape[-1])
+        self.likelihood.check_shapes(np.asarray(y), tuple(outputs.shape))
         if self.likelihood.task == "regression":
-            check_range(np.asarray(y), "y")
-            check_digits(np.asarray(y), "y")
+            counted = self.likelihood.counted(np.asarray(y))
+            check_range(counted, "y")
+            check_digits(counted, "y")
         if self.targets is not None:
             check_scale(self.targets)
 

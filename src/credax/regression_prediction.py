@@ -19,7 +19,8 @@ class RegressionPrediction(eqx.Module):
     """A mixture of the members' predictions of numbers: what all of its kinds share.
 
     Every array that a prediction holds begins with ``[members, batch, targets]``. A single target
-    has no trailing axis in what the properties return: ``mean`` is ``[batch]``. Uncertainty is
+    has no trailing axis in what the properties return: ``mean`` is ``[batch]``. The axes of a grid
+    lie between ``batch`` and ``targets`` and are kept by every property. Uncertainty is
     variance: total = aleatoric ``mean σ²`` + epistemic ``Var μ`` (law of total variance).
     """
 
@@ -84,7 +85,7 @@ class RegressionPrediction(eqx.Module):
         return 1.0
 
     @property
-    def own_epistemic(self) -> Float[Array, "members batch targets"] | None:
+    def own_epistemic(self) -> Float[Array, "members batch *grid targets"] | None:
         """A hook: the epistemic part of each member's own variance."""
         return None
 
@@ -121,12 +122,12 @@ class RegressionPrediction(eqx.Module):
     def sample(self, key: Key[Array, ""], n: int = 1) -> Float[Array, "n batch *targets"]:
         """Targets drawn from the mixture; rows choose their member independently."""
 
-    def log_prob(self, y: Array) -> Float[Array, " batch"]:
+    def log_prob(self, y: Array) -> Float[Array, "batch *grid"]:
         """Log-density of ``y`` under the mixture, joint over targets."""
         each = jnp.sum(self.member_log_prob(self._targets(y)), axis=-1)
         return log_member_mean(each, self.weights)
 
-    def quantiles(self, levels: Sequence[float]) -> Float[Array, "levels batch targets"]:
+    def quantiles(self, levels: Sequence[float]) -> Float[Array, "levels batch *grid targets"]:
         """Quantiles at many levels; every target has its axis."""
         return jnp.stack([self.quantile(float(t)).reshape(self.means.shape[1:]) for t in levels])
 
@@ -155,13 +156,13 @@ class RegressionPrediction(eqx.Module):
 
     def _targets(self, y) -> Array:
         y = jnp.asarray(y)
-        _, batch, targets = self.means.shape
-        if y.shape == (batch,) and targets == 1:
-            return y[:, None]
-        if y.shape != (batch, targets):
+        _, *batch, targets = self.means.shape
+        if y.shape == (*batch,) and targets == 1:
+            return y[..., None]
+        if y.shape != (*batch, targets):
             raise InputError(
-                f"y has shape {y.shape}; this prediction needs ({batch}, {targets})"
-                + (f" or ({batch},)" if targets == 1 else "")
+                f"y has shape {y.shape}; this prediction needs {(*batch, targets)}"
+                + (f" or {(*batch,)}" if targets == 1 else "")
             )
         return y
 

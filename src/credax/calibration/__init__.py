@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from credax.calibration.quantile_recalibration import (
         RecalibratedPrediction as RecalibratedPrediction,
     )
+    from credax.calibration.risk import FittedRiskControl as FittedRiskControl
+    from credax.calibration.risk import RiskControl as RiskControl
     from credax.calibration.rows import calibrate as calibrate
     from credax.calibration.rows import calibration_rows as calibration_rows
     from credax.calibration.rows import check_rows as check_rows

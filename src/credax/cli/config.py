@@ -26,7 +26,8 @@ _COMMAS = PrimitiveConstructorSpec(
     str_from_instance=lambda value: [",".join(map(str, value))],
 )
 Names = Annotated[tuple[str, ...], _COMMAS]
-LATER = ("target", "ignore", "kinds", "task", "size")
+LATER = ("target", "ignore", "kinds", "task", "size", "ignore_label", "depth_steps")
+PIXEL_TASKS = ("segmentation", "pixel-regression")
 """Settings of a task that the first runs did not have."""
 
 
@@ -44,8 +45,15 @@ class Task:
     kinds: Names = ()
     """Of a table: what columns are where their cells do not say it, such as zip=category; number,
     boolean, category, date, date-dmy or date-mdy."""
-    task: Literal["auto", "classification", "regression"] = "auto"
-    """Of a file: what to learn; auto goes by the target."""
+    task: Literal["auto", "classification", "regression", "segmentation", "pixel-regression"] = (
+        "auto"
+    )
+    """Of a file: what to learn; auto goes by the target. Of a folder with images and masks (or
+    depth): segmentation, a class at every pixel, or pixel-regression, a number."""
+    ignore_label: int | None = None
+    """Of segmentation: the label of pixels that do not count; by default 255."""
+    depth_steps: float | None = None
+    """Of depths in pictures of 16 bits: steps per unit; by default 256, for millimetres 1000."""
     size: int | None = None
     """Of a folder of pictures: scale them to so many pixels a side; by default 64, or their own
     size if it is one and not larger."""

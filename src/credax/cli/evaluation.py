@@ -14,11 +14,13 @@ import numpy as np
 from credax import calibration, data, metrics
 from credax.calibration import RecalibratedPrediction
 from credax.cli.config import EvaluationOptions
+from credax.cli.pixel_rows import all_pixels, sampled_pixels
 from credax.data import Dataset, Split
 from credax.data.columns import Columns
 from credax.data.corruptions import corrupted
 from credax.data.folder import pictures_below
 from credax.data.pictures import Pictures
+from credax.data.pixel_form import PixelForm
 from credax.data.rows import fingerprint
 from credax.data.shifted import load_shifted, shifted_names
 from credax.data.table import read_inputs
@@ -109,6 +111,7 @@ class Evaluator:
         self,
         posterior: Posterior,
         prediction: Prediction,
+        y: np.ndarray,
         folder: Path | None,
         progress: Any,
         runs: int | None = None,
@@ -116,10 +119,12 @@ class Evaluator:
         """Everything that was asked for, about one posterior; shifted scores are kept on disk.
 
         ``runs`` is how many independent runs its networks come from, for intervals of the distance
-        from a reference; a posterior of one network has none and its cell is empty.
+        from a reference; a posterior of one network has none and its cell is empty. ``prediction``
+        and ``y`` are of the test rows, or of a sample of their pixels.
         """
-        y = np.asarray(self.dataset.test.y)
-        ood = {name: _host(posterior.predict(x)) for name, x in self.ood_inputs.items()}
+        pixels = self.dataset.test.pixels is not None
+        predict = (lambda x: all_pixels(posterior, x)) if pixels else posterior.predict
+        ood = {name: _host(predict(x)) for name, x in self.ood_inputs.items()}
         values = dict(metrics.evaluate(prediction, y, ood=ood)) if ood else {}
         found = {name: value for name, value in values.items() if name.startswith("ood/")}
         shift = self._shifted(posterior, folder, progress) if self.evaluation.shift else {}
@@ -170,7 +175,7 @@ class Evaluator:
 
     def _check_shift(self) -> None:
         shape = self.dataset.input_shape
-        if len(shape) != 3 or self.dataset.task != "classification":
+        if len(shape) != 3 or self.dataset.kind != "classification":
             raise InputError(
                 f"shift was asked for and the data set {self.dataset.name} does not hold images "
                 "with classes; leave --shift out"
@@ -234,6 +239,7 @@ class Evaluator:
         prepared = self.dataset.preparation
         if isinstance(prepared, Columns) and Path(name).suffix.lower() in TABLES:
             return prepared.encode(read_frame(name, prepared.names)).x[: len(test)]
+        prepared = prepared.pictures if isinstance(prepared, PixelForm) else prepared
         if isinstance(prepared, Pictures) and Path(name).is_dir():
             return prepared.read(list(pictures_below(Path(name)))[: len(test)]).x
         if Path(name).suffix.lower() in (".csv", ".tsv") and self.dataset.feature_names:
@@ -267,7 +273,10 @@ class Evaluator:
         caught = []
         if wanted:
             rows = calibration.calibration_rows(self.dataset)
-            own = posterior.predict(rows.x)
+            if rows.pixels is None:
+                own = posterior.predict(rows.x)
+            else:
+                own, rows = sampled_pixels(posterior, rows)
             with warnings.catch_warnings(record=True) as caught:
                 warnings.simplefilter("always", calibration.CalibrationWarning)
                 fitted |= {name: calibration.calibrate(name, own, rows) for name in wanted}

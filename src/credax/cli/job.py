@@ -12,7 +12,7 @@ from credax import __version__, networks
 from credax.calibration.trust import FILE as TRUST
 from credax.calibration.trust import evidence, save_evidence
 from credax.cli.command import COMMAND
-from credax.cli.config import LATER, EvaluationOptions, Fit, Task, task_to_json
+from credax.cli.config import LATER, PIXEL_TASKS, EvaluationOptions, Fit, Task, task_to_json
 from credax.cli.evaluation import Evaluator
 from credax.cli.own_code import (
     code_section,
@@ -24,13 +24,13 @@ from credax.cli.own_code import (
     refuse_changed,
 )
 from credax.cli.recipes import for_rows
-from credax.data import Dataset, load
+from credax.data import Dataset, describe, load, names
 from credax.data.registry import own_folder
 from credax.data.tabular import TABLES
 from credax.data.task_files import is_task_folder
 from credax.errors import InputError, unknown
 from credax.files import read_json
-from credax.likelihood import BY_NAME, Likelihood
+from credax.likelihood import BY_NAME, Likelihood, PerPixel
 from credax.network import Network, count_params
 from credax.posterior import Population, Posterior
 from credax.problem import Problem
@@ -41,6 +41,11 @@ from credax.training.describe import describe_problem
 PRECISION, LEAST_DECAY = 4.0, 5e-4
 """Of the prior where no weight decay is given: a standard deviation of 1/2 in small tables."""
 SMALL_TABLE = 2000
+_NEEDS = {
+    "size": "a folder of pictures",
+    "ignore_label": "--task segmentation",
+    "depth_steps": "--task pixel-regression",
+}
 _PARTS = {
     "network": "network",
     "likelihood": "likelihood",
@@ -78,6 +83,8 @@ class Job:
             task = dataclasses.replace(task, weight_decay=decay)
         code: dict[str, dict[str, Any]] = {}
         likelihood = _likelihood(task, code)
+        if dataset.train.pixels is not None and not likelihood.grid_axes:
+            likelihood = PerPixel(likelihood, ignore_label=dataset.train.pixels.ignore_label)
         if likelihood.task != dataset.task:
             raise InputError(
                 f"likelihood is {task.likelihood} and the data set {dataset.name} is for "
@@ -132,7 +139,8 @@ class Job:
             progress=progress,
         )
         held = self.dataset.validation
-        if held is not None and held.tasks is None and not (folder / TRUST).exists():
+        rows = held is not None and held.tasks is None and held.pixels is None
+        if held is not None and rows and not (folder / TRUST).exists():
             found = evidence(posterior.predict(held.x), held.y)
             if found is not None:
                 save_evidence(folder / TRUST, found)
@@ -190,11 +198,15 @@ def _file_options(task: Task, plain: bool) -> dict[str, Any]:
         allowed = ("target",)
     else:
         allowed = ("task",) if ending == ".npz" else ("size",) if folder else allowed
+    if task.task in PIXEL_TASKS:
+        allowed = _pixel_options(task, folder and not tasks)
     given: dict[str, Any] = {name: getattr(task, name) for name in LATER}
     given = {name: value for name, value in given.items() if value not in ((), None, "auto")}
+    if not folder and task.task in PIXEL_TASKS:
+        given.pop("task")
     odd = [name for name in given if name not in allowed]
     if odd:
-        needs = "a folder of pictures" if odd[0] == "size" else "a table such as a .csv file"
+        needs = _NEEDS.get(odd[0], "a table such as a .csv file")
         raise InputError(f"{odd[0]} is given and data is {task.data}; it is for {needs}")
     if "task" in allowed and "task" not in given and task.likelihood in BY_NAME:
         # A likelihood by name says what the targets of a user's file are: counts are no classes.
@@ -204,6 +216,18 @@ def _file_options(task: Task, plain: bool) -> dict[str, Any]:
         rows: dict[str, Any] = {"train_rows": task.train_rows, "test_rows": task.test_rows}
         given |= {**rows, "validation": task.validation}
     return {**given, "plain": plain} if ending in TABLES else given
+
+
+def _pixel_options(task: Task, folder: bool) -> tuple[str, ...]:
+    """The options of a folder of pictures and masks; a set by name may say its task too."""
+    named = task.data in names() and describe(task.data).form == task.task
+    if not folder and not named:
+        raise InputError(
+            f"task is {task.task} and data is {task.data}; give a folder with images and "
+            "masks (or depth), or a set such as pixels/shapes"
+        )
+    own = "ignore_label" if task.task == "segmentation" else "depth_steps"
+    return ("task", "size", own) if folder else ()
 
 
 def parameters(problem: Problem, input_shape: tuple[int, ...], dtype: Any) -> int:
@@ -256,6 +280,8 @@ def _training(task: Task, code: dict[str, dict[str, Any]]) -> Training:
 def _network_name(task: Task, dataset: Dataset) -> str:
     if task.network != "auto":
         return task.network
+    if dataset.train.pixels is not None:
+        return "unet"
     return "cnn" if len(dataset.input_shape) == 3 and min(dataset.input_shape[:2]) > 8 else "mlp"
 
 

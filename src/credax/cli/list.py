@@ -81,7 +81,7 @@ def _datasets() -> list[dict[str, Any]]:
     return [
         {
             "data set": source.name,
-            "task": source.task,
+            "task": source.form,
             "inputs": "x".join(map(str, source.input_shape)),
             "here": "yes" if source.available() else "no",
             "what it is": source.description,

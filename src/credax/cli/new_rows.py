@@ -29,6 +29,7 @@ def new_rows(inputs: Sequence[str], about: Any, prepared: Any, keep: Sequence[st
     """The inputs that a user names, as the run's network takes them."""
     from credax.data.columns import Columns
     from credax.data.pictures import Pictures
+    from credax.data.pixel_form import PixelForm
     from credax.data.tabular import TABLES
 
     if not inputs:
@@ -38,6 +39,7 @@ def new_rows(inputs: Sequence[str], about: Any, prepared: Any, keep: Sequence[st
         if not path.exists():
             raise InputError(f"input is {path}, which does not exist")
     first = paths[0]
+    prepared = prepared.pictures if isinstance(prepared, PixelForm) else prepared
     arrays = first.suffix.lower() in ARRAYS and not first.is_dir()
     if isinstance(prepared, Pictures) and not arrays:
         if keep:

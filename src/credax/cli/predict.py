@@ -43,17 +43,19 @@ class Predict:
     problem: str | None = None
     """FILE.py:NAME of the credax.Problem, for a run with a network of your own."""
     out: str = "predictions.csv"
-    """Where to write: .csv, or .npz with the members too."""
+    """Where to write: .csv, or .npz with the members too. Of a run that predicts every pixel: .npz
+    with maps of labels and uncertainty, or a folder for masks as PNG."""
 
 
 def run(arguments: list[str]) -> None:
     """Read inputs, predict, write; an existing file is never overwritten."""
     config = read_arguments(Predict, arguments, "credax predict")
     out = Path(config.out)
-    if out.suffix not in (".csv", ".npz"):
+    if out.suffix not in (".csv", ".npz", ""):
         raise InputError(f"out is {config.out}; give a name that ends in .csv or .npz")
     if out.exists():
         raise InputError(f"out is {config.out}, which exists; choose another name or remove it")
+    from credax.cli.pixel_predictions import predict_maps
     from credax.cli.predictions import (
         as_csv,
         calibrated,
@@ -63,6 +65,7 @@ def run(arguments: list[str]) -> None:
     )
     from credax.cli.saved import preparation_of, saved_run
     from credax.cli.task_predictions import predict_tasks
+    from credax.data.pixel_form import PixelForm
     from credax.data.task_form import TaskForm
     from credax.files import write_atomic
 
@@ -72,9 +75,16 @@ def run(arguments: list[str]) -> None:
     if isinstance(prepared, TaskForm):
         predict_tasks(saved, prepared, config.input, out, config.calibration)
         return
+    pixels = isinstance(prepared, PixelForm)
+    if not pixels and not out.suffix:
+        raise InputError(f"out is {config.out}; give a name that ends in .csv or .npz")
     rows = new_rows(config.input, about, prepared, config.keep)
     for note in rows.notes:
         print(printable(note), file=sys.stderr)
+    if pixels:
+        out = out.with_suffix(".npz") if config.out == Predict.out else out
+        predict_maps(saved, rows, out, config.calibration)
+        return
     before = saved.posterior().predict(rows.x)
     prediction, sets = calibrated(before, folder, config.calibration)
     columns, members = prediction_columns(prediction, about.class_names, about.target_names)

@@ -4,7 +4,7 @@ import dataclasses
 import os
 from fnmatch import fnmatch
 
-from credax.cli.config import Task, peek
+from credax.cli.config import PIXEL_TASKS, Task, peek
 from credax.training.config import Training
 
 _TABULAR = Training(
@@ -43,6 +43,14 @@ _TASKS = Task(
     training=Training(epochs=10, batch_size=16, optimiser="adam", learning_rate=1e-3),
 )
 
+# Pictures with a target at every pixel.
+_PIXELS = Task(
+    network="unet",
+    training=Training(
+        epochs=40, batch_size=16, optimiser="adam", learning_rate=3e-3, last_batch="pad"
+    ),
+)
+
 RECIPES = {
     "digits": Task(network="mlp", training=Training(epochs=60, batch_size=128)),
     "*mnist": Task(network="cnn", training=_PICTURES),
@@ -56,6 +64,7 @@ RECIPES = {
         training=_TABULAR.replace(epochs=300, batch_size=16),
     ),
     "tasks/*": _TASKS,
+    "pixels/*": _PIXELS,
     "*": Task(network="auto", training=_TABULAR),
 }
 
@@ -73,6 +82,8 @@ def recipe_of(flags: list[str]) -> Task:
     )
     if tables:  # one task in each
         return dataclasses.replace(_TASKS, data=data)
+    if folder and peek(flags, "--task", Task.task) in PIXEL_TASKS:
+        return dataclasses.replace(_PIXELS, data=data, validation=HELD)
     found = _FOLDER if folder else _TABLE if target else found
     held = HELD if folder or target else found.validation
     return dataclasses.replace(found, data=data, validation=held)
@@ -83,7 +94,7 @@ def for_rows(training: Training, rows: int) -> Training:
 
     On a large table the default number of epochs is smaller.
     """
-    defaults = (_TABULAR.batch_size, _TASKS.training.batch_size)
+    defaults = (_TABULAR.batch_size, _TASKS.training.batch_size)  # the second of pixels too
     if training.batch_size in defaults and training.batch_size > rows:
         training = training.replace(batch_size=rows)
     table = _TABLE.training

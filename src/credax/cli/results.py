@@ -11,6 +11,7 @@ from credax.cli.command import COMMAND
 from credax.cli.config import EvaluationOptions
 from credax.cli.evaluation import Evaluator
 from credax.cli.job import parameters
+from credax.cli.pixel_rows import predict_pixels
 from credax.cli.saved import Rows, preparation_of
 from credax.data import Dataset, Split
 from credax.errors import InputError
@@ -25,7 +26,7 @@ from credax.reading import check_record
 from credax.reading.records import ANY_NUMBER, TEXT, map_of
 from credax.report import distinguish
 from credax.report.pictures import is_images
-from credax.report.result import Comparison, Facts, Result, title_of
+from credax.report.result import Comparison, Facts, Maps, Result, title_of
 from credax.runs import SavedRun
 
 FILE = "test.json"
@@ -50,10 +51,10 @@ def result_of(
     posterior = posterior or run.posterior()
     evaluator = evaluator or Evaluator(EvaluationOptions(), rows.dataset)
     test = rows.dataset.test
-    prediction, y, more = _predicted(posterior, test)
+    prediction, y, more, maps = _predicted(posterior, test, rows.dataset.class_names)
     history, ending = run.folder.history(), run.folder.ending or {}
     evaluation = evaluator.evaluate(
-        posterior, prediction, run.folder.path, progress, run.config["method"].get("modes")
+        posterior, prediction, y, run.folder.path, progress, run.config["method"].get("modes")
     )
     found = _remembered(run) if remembered and not rows.whole else None
     values = _metrics(run, rows, prediction, y, more) if found is None else found
@@ -78,19 +79,25 @@ def result_of(
         evaluation=evaluation,
         gradients=_gradients(posterior, test),
         diagnostics=posterior.diagnostics if isinstance(posterior, Population) else {},
+        maps=maps,
     )
 
 
 def _predicted(
-    posterior: Posterior, test: Split
-) -> tuple[Prediction, np.ndarray, dict[str, float]]:
-    """Predictions, targets and further scores: of tasks, of the points outside a context."""
+    posterior: Posterior, test: Split, class_names: tuple[str, ...]
+) -> tuple[Prediction, np.ndarray, dict[str, float], Maps | None]:
+    """Predictions, targets and further scores: of tasks, of the points outside a context.
+
+    Of pictures with a target at every pixel: of a sample of pixels, and scores of all of them.
+    """
+    if test.pixels is not None:
+        return predict_pixels(posterior, test, class_names)
     if test.tasks is None:
-        return jax.tree.map(np.asarray, posterior.predict(test.x)), np.asarray(test.y), {}
+        return jax.tree.map(np.asarray, posterior.predict(test.x)), np.asarray(test.y), {}, None
     if not isinstance(posterior, ProcessPosterior):
         raise InputError("the test rows are tasks and the run was trained on a table; name rows")
     found = measure(posterior, test)
-    return jax.tree.map(np.asarray, found.prediction), found.y, found.scores
+    return jax.tree.map(np.asarray, found.prediction), found.y, found.scores, None
 
 
 def _metrics(
@@ -98,7 +105,8 @@ def _metrics(
 ) -> dict[str, float]:
     """Metrics on these rows; those on all test rows are kept, for a report without the data."""
     path, digest = run.folder.path / FILE, _test_digest(run)
-    values = {**evaluate(prediction, y), **more}
+    whole = rows.dataset.test.pixels is not None and bool(more)  # scores of all pixels
+    values = more if whole else {**evaluate(prediction, y), **more}
     if rows.whole and digest is not None and not path.exists():
         write_json(path, {"digest": digest, "metrics": values})
     return values
@@ -148,7 +156,7 @@ def network_name(config: dict[str, Any]) -> str:
 
 def _gradients(posterior: Posterior, test: Split) -> np.ndarray | None:
     """Members' input gradients at the first test images; None where inputs are no images."""
-    if not isinstance(posterior, Population) or not is_images(test.x):
+    if not isinstance(posterior, Population) or not is_images(test.x) or test.pixels is not None:
         return None
     rows = test[slice(0, _PICTURES)]
     found = input_gradients(posterior, rows.x, rows.y)
@@ -164,7 +172,7 @@ def comparison_of(runs: list[SavedRun], dataset: Dataset, results: list[Result])
         task=dataset.task,
         results=results,
         class_names=dataset.class_names,
-        inputs=dataset.test.x if dataset.test.tasks is None else None,
+        inputs=None if dataset.test.tasks or dataset.test.pixels else dataset.test.x,
         facts=_facts(runs),
     )
 

@@ -17,7 +17,9 @@ from credax.data.about import About
 from credax.data.columns import Columns
 from credax.data.folder import labelled_pictures
 from credax.data.pictures import Pictures
-from credax.data.preparation import read_preparation
+from credax.data.pixel_folder import labelled_pixels
+from credax.data.pixel_form import PixelForm
+from credax.data.preparation import Prepared, read_preparation
 from credax.data.rows import row_digests
 from credax.data.table import read_labelled
 from credax.data.tabular import TABLES, labelled_rows, read_frame
@@ -162,6 +164,8 @@ def _other_rows(run: SavedRun, data: str, allow_overlap: bool) -> Rows:
         split = labelled_rows(
             read_frame(data, (*prepared.names, *prepared.targets)), prepared, about.class_names
         )
+    elif isinstance(prepared, PixelForm) and Path(data).is_dir():
+        split = labelled_pixels(Path(data), prepared, about.class_names)
     elif isinstance(prepared, Pictures) and Path(data).is_dir():
         split = labelled_pictures(Path(data), prepared, about.class_names)
     elif tabular:
@@ -171,11 +175,11 @@ def _other_rows(run: SavedRun, data: str, allow_overlap: bool) -> Rows:
     if not allow_overlap:
         _refuse_trained(run, split, data)
     units = run.problem.inputs, run.problem.targets
-    split = Split(split.x, split.y, *units, split.tasks)
+    split = Split(split.x, split.y, *units, split.tasks, split.pixels)
     return Rows(dataclasses.replace(_dataset(run, split), name=Path(data).name), False)
 
 
-def preparation_of(run: SavedRun) -> Columns | Pictures | TaskForm | None:
+def preparation_of(run: SavedRun) -> Prepared | None:
     """How a run's raw rows became inputs; None where they are the inputs."""
     return read_preparation(run.about, run.folder.path / "config.json")
 
@@ -200,9 +204,11 @@ def _same(run: SavedRun, task: Task) -> Dataset | None:
 
 def _labelled(other: Dataset, about: About, data: str) -> Split:
     """Rows of another data set with the run's class numbers; all, if it came in one piece."""
-    if other.input_shape != about.input_shape or other.task != about.task:
+    pixels = about.preparation.get("kind") == "pixels"
+    same = other.task == about.task and (other.train.pixels is not None) == pixels
+    if other.input_shape != about.input_shape or not same:
         raise InputError(
-            f"data is {data}, for {other.task} of inputs of shape {other.input_shape}; the run "
+            f"data is {data}, for {other.kind} of inputs of shape {other.input_shape}; the run "
             f"needs {about.task} and {about.input_shape}"
         )
     # A user's file without splits of its own was cut in two by us.
@@ -250,6 +256,8 @@ def _dataset(run: SavedRun, test: Split) -> Dataset:
     if isinstance(prepared, TaskForm):
         known = test.tasks is not None and test.tasks != TaskForm()
         test = dataclasses.replace(test, tasks=test.tasks if known else prepared)
+    if isinstance(prepared, PixelForm):
+        test = dataclasses.replace(test, pixels=prepared)
     return Dataset(
         about.name or "rows kept in the run",
         test[:0],

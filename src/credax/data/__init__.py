@@ -7,6 +7,10 @@ from credax.data.corruptions import corrupted as corrupted
 from credax.data.dataset import Dataset as Dataset
 from credax.data.dataset import Split as Split
 from credax.data.dataset import Task as Task
+from credax.data.pixel_form import PixelForm as PixelForm
+from credax.data.pixel_scenes import Scenes as Scenes
+from credax.data.pixel_scenes import draw_depths as draw_depths
+from credax.data.pixel_scenes import draw_shapes as draw_shapes
 from credax.data.places import root_folder as root_folder
 from credax.data.registry import describe as describe
 from credax.data.registry import load as load

@@ -45,7 +45,7 @@ class About:
         classes = {}
         if data.task == "classification" and data.train.tasks is None:
             count = data.num_classes
-            classes = {n: np.bincount(splits[n].y, minlength=count).tolist() for n in rows}
+            classes = {n: np.bincount(_labels(splits[n]), minlength=count).tolist() for n in rows}
         return cls(
             data.name,
             data.task,
@@ -106,6 +106,11 @@ class About:
                 f"{data.name} is not as it was when the run in {run} was trained: {found}; restore "
                 "it, or name other rows with --data, or use the rows kept in the run with --stored"
             )
+
+
+def _labels(split: Split) -> np.ndarray:
+    """Labels of the rows, or of the pixels that count."""
+    return split.y if split.pixels is None else split.y[split.pixels.counts(split.y)]
 
 
 def _few(names: tuple[str, ...]) -> str:

@@ -3,6 +3,7 @@
 import numpy as np
 
 from credax.data.dataset import Dataset, Split
+from credax.data.pixel_form import check_pixels
 from credax.errors import InputError
 from credax.reading import first_line as first_line
 
@@ -76,6 +77,10 @@ def finite(values: np.ndarray, what: str) -> None:
 def _check_targets(dataset: Dataset, name: str, split: Split, where: str) -> None:
     if split.tasks is not None:
         return  # `credax.data.tasks.Tasks` has checked its points
+    if split.pixels is not None:
+        classes = dataset.num_classes if dataset.task == "classification" else None
+        check_pixels(split.y, split.pixels, classes, f"{where}: y of the {name} split")
+        return
     if dataset.task == "regression":
         if split.y.ndim not in (1, 2):
             raise InputError(

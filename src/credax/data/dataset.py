@@ -7,6 +7,7 @@ from typing import Literal
 
 import numpy as np
 
+from credax.data.pixel_form import PixelForm
 from credax.data.prepared import Preparation
 from credax.data.task_form import TaskForm
 from credax.errors import InputError
@@ -30,6 +31,9 @@ class Split:
     targets: Standardise | None = None
     tasks: TaskForm | None = None
     """Where every row is a task, a set of points: what is known of them (`credax.data.Tasks`)."""
+    pixels: PixelForm | None = None
+    """Where every pixel of a row has a target, ``y`` of ``[rows, height, width]``: what is known
+    of them."""
 
     def __post_init__(self):
         if len(self.x) != len(self.y):
@@ -89,8 +93,16 @@ class Dataset:
             name = f" ({_few(self.target_names)})" if self.target_names else ""
             predicted = f"Targets: {self.num_targets}{name}."
         unit = "rows" if self.train.tasks is None else "tasks"
-        text = f"{self.name}: {self.task} with {rows} {unit}. {inputs}{columns} {predicted}"
+        unit = unit if self.train.pixels is None else "pictures"
+        text = f"{self.name}: {self.kind} with {rows} {unit}. {inputs}{columns} {predicted}"
         return textwrap.fill(text, 100)
+
+    @property
+    def kind(self) -> str:
+        """The task in words: of pixels, segmentation or pixel-regression."""
+        if self.train.pixels is None:
+            return self.task
+        return "segmentation" if self.task == "classification" else "pixel-regression"
 
     @property
     def input_shape(self) -> tuple[int, ...]:
@@ -108,6 +120,7 @@ class Dataset:
     def num_targets(self) -> int:
         """Number of regression targets per row, or per point of a task."""
         axes = 1 if self.train.tasks is None else 2
+        axes = axes if self.train.pixels is None else 3
         return int(np.prod(self.train.y.shape[axes:], dtype=int))
 
     def with_validation(self, fraction: float, seed: int = 0) -> "Dataset":
@@ -118,7 +131,8 @@ class Dataset:
             raise InputError(
                 f"validation is {fraction}; give a share of the training rows in [0, 1)"
             )
-        stratify = self.task == "classification" and self.train.tasks is None
+        whole = self.train.tasks is None and self.train.pixels is None
+        stratify = self.task == "classification" and whole
         held = _held_out(self.train.y, fraction, stratify, seed)
         if held.all() or not held.any():
             raise InputError(

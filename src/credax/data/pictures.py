@@ -95,7 +95,7 @@ class Pictures:
     def decode(self, contents: bytes, where: str) -> UInt8[np.ndarray, "height width channels"]:
         """One picture from the bytes of its file."""
         with damage(where, "save it again", problem=_NOT_A_PICTURE):
-            with _image().open(io.BytesIO(contents), formats=FORMATS) as picture:
+            with pillow().open(io.BytesIO(contents), formats=FORMATS) as picture:
                 _check_pixels(picture)
                 # JPEG can be decoded at a half or a quarter: enough where it is made far smaller.
                 longest = 4 * max(self.height, self.width)
@@ -110,7 +110,7 @@ class Pictures:
         across, down = scale * self.width, scale * self.height
         left, top = (width - across) / 2, (height - down) / 2
         box = (left, top, min(left + across, width), min(top + down, height))
-        bilinear = _image().Resampling.BILINEAR
+        bilinear = pillow().Resampling.BILINEAR
         return picture.resize((self.width, self.height), bilinear, box)
 
     def described(self) -> list[tuple[str, str, str, str]]:
@@ -141,7 +141,7 @@ def read_header(path: Path) -> Header | Unreadable:
     """Size and colour of a picture from the first bytes of its file, or what is wrong with it."""
     problem = damage(path, "save it again", problem=_NOT_A_PICTURE)
     try:
-        with open_regular(path) as file, problem, _image().open(file, formats=FORMATS) as picture:
+        with open_regular(path) as file, problem, pillow().open(file, formats=FORMATS) as picture:
             _check_pixels(picture)
             sideways = _orientation(picture) >= 5
             width, height = picture.size[::-1] if sideways else picture.size
@@ -152,7 +152,7 @@ def read_header(path: Path) -> Header | Unreadable:
 
 def in_threads(function: Any, items: Sequence[Any]) -> Iterator[Any]:
     """What a function gives for each item, in order, computed by as many threads as processors."""
-    _image()
+    pillow()
     with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
         for start in range(0, len(items), _AT_ONCE):
             with warnings.catch_warnings():
@@ -183,7 +183,8 @@ def sentence(damaged: Sequence[str], total: int) -> str:
     )
 
 
-def _image() -> Any:
+def pillow() -> Any:
+    """The package that reads pictures, or an error that says what to install."""
     try:
         from PIL import Image
     except ImportError:
@@ -207,7 +208,7 @@ def _orientation(picture: Any) -> int:
 
 def _upright(picture: Any) -> Any:
     turn = _TURNS.get(_orientation(picture))
-    return picture if turn is None else picture.transpose(_image().Transpose[turn])
+    return picture if turn is None else picture.transpose(pillow().Transpose[turn])
 
 
 def _eight_bits(picture: Any) -> Any:
@@ -215,12 +216,12 @@ def _eight_bits(picture: Any) -> Any:
     if not picture.mode.startswith(("I", "F")):
         return picture
     wide = np.clip(np.asarray(picture, np.float64), 0, WHITE * _WIDE)
-    return _image().fromarray(np.rint(wide / _WIDE).astype(np.uint8))
+    return pillow().fromarray(np.rint(wide / _WIDE).astype(np.uint8))
 
 
 def _on_white(picture: Any) -> Any:
     if "A" not in picture.getbands() and "transparency" not in picture.info:
         return picture
     colours = picture.convert("RGBA")
-    white = _image().new("RGBA", colours.size, (WHITE,) * 4)
-    return _image().alpha_composite(white, colours)
+    white = pillow().new("RGBA", colours.size, (WHITE,) * 4)
+    return pillow().alpha_composite(white, colours)

@@ -5,11 +5,14 @@ from typing import Any
 from credax.data.about import About
 from credax.data.columns import Columns
 from credax.data.pictures import Pictures
+from credax.data.pixel_form import PixelForm
 from credax.data.task_form import TaskForm
 from credax.errors import DamagedFile
 
+Prepared = Columns | Pictures | TaskForm | PixelForm
 
-def read_preparation(about: About, where: Any) -> Columns | Pictures | TaskForm | None:
+
+def read_preparation(about: About, where: Any) -> Prepared | None:
     """What a run's data set says of its preparation; None for runs whose rows are inputs."""
     content = about.preparation
     if not content:
@@ -20,4 +23,6 @@ def read_preparation(about: About, where: Any) -> Columns | Pictures | TaskForm 
         return Pictures.from_json(content, where, about.input_shape)
     if content.get("kind") == "tasks" and len(about.input_shape) == 2:
         return TaskForm.from_json(content, where, about.input_shape)
+    if content.get("kind") == "pixels" and len(about.input_shape) == 3:
+        return PixelForm.from_json(content, where, about.input_shape)
     raise DamagedFile(f"{where} describes a preparation that is not known; restore it")

@@ -7,19 +7,42 @@ import os
 from pathlib import Path
 from typing import Any
 
-from credax.data import cifar, digits, mnist, svhn, task_sets, tiny_imagenet, toys, uci, uci_tables
+from credax.data import (
+    cifar,
+    digits,
+    mnist,
+    pixel_scenes,
+    svhn,
+    task_sets,
+    tiny_imagenet,
+    toys,
+    uci,
+    uci_tables,
+)
 from credax.data.arrays import read_npz
 from credax.data.checks import check
 from credax.data.dataset import Dataset
 from credax.data.fetch import download as fetch
 from credax.data.folder import read_folder
+from credax.data.pixel_folder import PIXEL_TASKS, read_pixels
 from credax.data.places import root_folder
 from credax.data.source import Source
 from credax.data.tabular import TABLES, read_tabular
 from credax.data.task_files import is_task_folder, read_task_folder
 from credax.errors import InputError, unknown
 
-_ROOMS = (digits, mnist, cifar, svhn, tiny_imagenet, uci, uci_tables, toys, task_sets)
+_ROOMS = (
+    digits,
+    mnist,
+    cifar,
+    svhn,
+    tiny_imagenet,
+    uci,
+    uci_tables,
+    toys,
+    task_sets,
+    pixel_scenes,
+)
 _SOURCES: dict[str, Source] = {source.name: source for room in _ROOMS for source in room.SOURCES}
 _SHORT = {
     "uci/boston": "uci/boston-housing",
@@ -79,8 +102,9 @@ def load(
     of the published splits of a ``uci/`` set, or the seed by which a user's rows are held out;
     other ``options`` are those of the set (``credax.data.describe(name).options``) or, for files,
     of `credax.data.arrays.read_npz`, `credax.data.tabular.read_tabular`
-    (``.csv``, ``.tsv``, ``.parquet``, ``.feather``), `credax.data.folder.read_folder` and, for a
-    folder of tables, `credax.data.task_files.read_task_folder`.
+    (``.csv``, ``.tsv``, ``.parquet``, ``.feather``), `credax.data.folder.read_folder`, with
+    ``task="segmentation"`` or ``"pixel-regression"`` `credax.data.pixel_folder.read_pixels` and,
+    for a folder of tables, `credax.data.task_files.read_task_folder`.
 
     A set of which only test rows are there (``kmnist_test.npz``) has an empty ``train``.
 
@@ -93,6 +117,7 @@ def load(
         return _from_file(name, root, split, options)
     if (folder := own_folder(name, root)) is not None:
         reader = read_task_folder if is_task_folder(folder) else read_folder
+        reader = read_pixels if options.get("task") in PIXEL_TASKS else reader
         return _read(reader, folder, split, options)
     source = describe(name)
     if split is not None:

@@ -42,6 +42,13 @@ class Source:
     requires: str | None = None
 
     @property
+    def form(self) -> str:
+        """The task in words: of pixels, segmentation or pixel-regression."""
+        if not self.name.startswith("pixels/"):
+            return self.task
+        return "segmentation" if self.task == "classification" else "pixel-regression"
+
+    @property
     def options(self) -> tuple[str, ...]:
         """Names of the keyword options `credax.data.load` takes for this set."""
         parameters = inspect.signature(self.read).parameters.values()

@@ -105,6 +105,10 @@ REGISTRY = {
         "function_space_toys",
         "bands of priors on functions and on weights, points on a line (Sun et al. 2019)",
     ),
+    "pixels": (
+        "pixel_tasks",
+        "classes and depths at every pixel, with noise that is known: seven methods",
+    ),
     "equivariance-toy": ("equivariance_toy", "asymmetric members, a symmetric mean, at every step"),
     "equivariance-ising": (
         "equivariance_ising",

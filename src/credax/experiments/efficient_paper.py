@@ -92,7 +92,7 @@ class Drops:
     rate: float
     ratio: float
     epochs: tuple[int, ...]
-    warmup_epochs: int
+    warmup_epochs: float
     steps_per_epoch: int
 
     def __call__(self, step: Any) -> Any:

@@ -17,7 +17,7 @@ from credax.functions.posterior import read_posterior, standard_rows
 from credax.functions.process_descent import Form, Objective, ProcessDescent, Trained
 from credax.functions.process_network import ProcessNetwork
 from credax.functions.process_posterior import ProcessPosterior
-from credax.likelihood import require_posterior
+from credax.likelihood import refuse_grid, require_posterior
 from credax.network import output_struct
 from credax.problem import Problem
 from credax.reading.records import FLAG, NUMBER, OBJECT, WHOLE, record
@@ -112,6 +112,7 @@ class NeuralProcessRecord(abc.ABC):
     def dynamics(self, problem: Problem, data: Split, training: Training) -> ProcessDescent:
         """Descent on the objective of episodes."""
         require_posterior(problem.likelihood, self.title)
+        refuse_grid(problem.likelihood, self.title)
         if training.keep_best:
             raise InputError(f"keep_best is set; {self.name} keeps its last state: leave it out")
         if training.augment:

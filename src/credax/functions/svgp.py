@@ -21,7 +21,7 @@ from credax.functions.hyperparameters import parameters, with_parameters
 from credax.functions.kernels import Kernel, as_kernel, named_kernel, to_data
 from credax.functions.posterior import FunctionPosterior, read_posterior, standard_rows
 from credax.functions.sparse import JITTER, SparseDescent, lower_roots
-from credax.likelihood import require_posterior
+from credax.likelihood import refuse_grid, require_posterior
 from credax.network import output_struct
 from credax.prediction import Prediction
 from credax.problem import Problem
@@ -168,6 +168,7 @@ class SVGP:
         """Descent on the bound."""
         likelihood = problem.likelihood
         require_posterior(likelihood, self.title)
+        refuse_grid(likelihood, self.title)
         if training.keep_best:
             raise InputError("keep_best is set; svgp keeps its last state: leave it out")
         step = max(1, len(data) // CANDIDATES)

@@ -24,7 +24,7 @@ from credax.functions.descent import with_adam, with_steps
 from credax.functions.draws import draw_keys, normal_of
 from credax.functions.posterior import FunctionPosterior, read_posterior
 from credax.functions.vip_descent import VIPDescent, drawn_weights, function_values
-from credax.likelihood import require_posterior
+from credax.likelihood import refuse_grid, require_posterior
 from credax.network import Variables
 from credax.prediction import Prediction
 from credax.problem import Problem
@@ -185,6 +185,7 @@ class VIP:
     def dynamics(self, problem: Problem, data: Split, training: Training) -> VIPDescent:
         """Descent on the negative evidence or energy."""
         require_posterior(problem.likelihood, self.title)
+        refuse_grid(problem.likelihood, self.title)
         if training.keep_best:
             raise InputError("keep_best is set; vip keeps its last state: leave it out")
         conjugate_path = self.is_conjugate(problem, len(data))

@@ -58,7 +58,7 @@ class Likelihood(eqx.Module):
         """Log-density of each row's target; of an objective, minus its loss."""
 
     @abc.abstractmethod
-    def predict(self, outputs: Float[Array, "members batch outputs"]) -> Prediction:
+    def predict(self, outputs: Float[Array, "members batch *grid outputs"]) -> Prediction:
         """The mixture prediction of a population's outputs."""
 
     def num_outputs(self, targets: int) -> int:
@@ -72,6 +72,29 @@ class Likelihood(eqx.Module):
     def check(self, y: np.ndarray, outputs: int) -> None:
         """Raise an error if targets do not fit; by default they are finite, one per output."""
         check_targets(y, self.num_targets(outputs))
+
+    @property
+    def grid_axes(self) -> int:
+        """A hook: axes of outputs between rows and channels; 0 where a row has one vector."""
+        return 0
+
+    @property
+    def outside(self) -> float | None:
+        """A hook: the target of a pixel that does not count; None where rows have one vector."""
+        return None
+
+    def check_shapes(self, y: np.ndarray, shape: tuple[int, ...]) -> None:
+        """A hook: raise an error if outputs of one row, or targets, have the wrong axes."""
+        if len(shape) != 2 or shape[0] != 1:
+            raise InputError(
+                f"the network gives outputs of shape {shape} for one row; it must give "
+                "[rows, outputs], or the likelihood must be PerPixel(...) of that of one pixel"
+            )
+        self.check(y, shape[-1])
+
+    def counted(self, y: np.ndarray) -> np.ndarray:
+        """A hook: the targets that count; by default all."""
+        return y
 
     def traced(self) -> "Likelihood":
         """A hook: the same with arrays for its numbers, so that programs do not depend on them."""

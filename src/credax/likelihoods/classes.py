@@ -23,7 +23,7 @@ class Softmax(Likelihood):
     task: ClassVar[Literal["classification", "regression"]] = "classification"
     has_logits: ClassVar[bool] = True
 
-    def predict(self, outputs: Float[Array, "members batch classes"]) -> ClassPrediction:
+    def predict(self, outputs: Float[Array, "members batch *grid classes"]) -> ClassPrediction:
         """Mixture of the members' softmax probabilities."""
         return ClassPrediction.from_logits(outputs)
 
@@ -96,7 +96,7 @@ class Bernoulli(Likelihood):
         logit = outputs[..., 0]
         return jnp.where(y == 1, jax.nn.log_sigmoid(logit), jax.nn.log_sigmoid(-logit))
 
-    def predict(self, outputs: Float[Array, "members batch 1"]) -> ClassPrediction:
+    def predict(self, outputs: Float[Array, "members batch *grid 1"]) -> ClassPrediction:
         """Mixture over members, classes 0 and 1."""
         return ClassPrediction(
             jnp.concatenate([jax.nn.log_sigmoid(-outputs), jax.nn.log_sigmoid(outputs)], axis=-1)

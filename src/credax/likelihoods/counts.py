@@ -39,7 +39,7 @@ class Poisson(Likelihood):
         terms = y * outputs - jnp.exp(outputs) - jax.scipy.special.gammaln(y + 1)
         return jnp.sum(terms, axis=-1)
 
-    def predict(self, outputs: Float[Array, "members batch outputs"]) -> MixturePrediction:
+    def predict(self, outputs: Float[Array, "members batch *grid outputs"]) -> MixturePrediction:
         """Mixture of the members' Poisson distributions."""
         return MixturePrediction(PoissonDistribution(jnp.exp(outputs)))
 
@@ -86,7 +86,7 @@ class NegativeBinomial(OneLevel):
         counts = self._counts(outputs)
         return jnp.sum(counts.log_prob(jnp.reshape(y, counts.rate.shape)), axis=-1)
 
-    def predict(self, outputs: Float[Array, "members batch outputs"]) -> MixturePrediction:
+    def predict(self, outputs: Float[Array, "members batch *grid outputs"]) -> MixturePrediction:
         """Mixture of the members' negative binomial distributions."""
         return MixturePrediction(self._counts(outputs))
 

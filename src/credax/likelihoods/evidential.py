@@ -54,7 +54,7 @@ class EvidentialDirichlet(Likelihood):
         wrong = label + (1 - label) * alpha
         return -error - self.weight * _uniform_kl(wrong)
 
-    def predict(self, outputs: Float[Array, "members batch classes"]) -> ClassPrediction:
+    def predict(self, outputs: Float[Array, "members batch *grid classes"]) -> ClassPrediction:
         """Mean probabilities of the members' Dirichlet distributions, and their strengths."""
         alpha = _alpha(outputs)
         total = jnp.sum(alpha, axis=-1, keepdims=True)
@@ -108,7 +108,7 @@ class EvidentialNormal(Likelihood):
         penalty = jnp.abs(y - gamma) * (2 * nu + alpha)
         return jnp.sum(_student(outputs).log_prob(y) - self.weight * penalty, axis=-1)
 
-    def predict(self, outputs: Float[Array, "members batch outputs"]) -> MixturePrediction:
+    def predict(self, outputs: Float[Array, "members batch *grid outputs"]) -> MixturePrediction:
         """Mixture of the members' Student distributions, with their own epistemic variance."""
         return MixturePrediction(_student(outputs))
 

@@ -52,7 +52,7 @@ class Gaussian(OneLevel):
         mean, variance = self._moments(outputs)
         return log_normal(mean, variance, y)
 
-    def predict(self, outputs: Float[Array, "members batch outputs"]) -> GaussianPrediction:
+    def predict(self, outputs: Float[Array, "members batch *grid outputs"]) -> GaussianPrediction:
         """Mixture of Gaussians, the noise as aleatoric variance."""
         return GaussianPrediction(*self._moments(outputs))
 
@@ -103,7 +103,7 @@ class MeanAndVariance(Likelihood):
         """A hook: means and variances of network outputs."""
         return split_variance(outputs)
 
-    def predict(self, outputs: Float[Array, "members batch outputs"]) -> GaussianPrediction:
+    def predict(self, outputs: Float[Array, "members batch *grid outputs"]) -> GaussianPrediction:
         """Mixture of the members' Gaussians."""
         return GaussianPrediction(*self.moments(outputs))
 

@@ -56,7 +56,7 @@ class Quantile(Likelihood):
         levels = jnp.asarray(self.levels, outputs.dtype)
         return -jnp.sum(jnp.maximum(levels * above, (levels - 1) * above), axis=(-2, -1))
 
-    def predict(self, outputs: Float[Array, "members batch outputs"]) -> QuantilePrediction:
+    def predict(self, outputs: Float[Array, "members batch *grid outputs"]) -> QuantilePrediction:
         """The members' quantiles."""
         return QuantilePrediction(self._values(outputs), self.levels)
 

@@ -51,7 +51,7 @@ class StudentT(OneLevel):
         each = self._each(outputs)
         return jnp.sum(each.log_prob(jnp.reshape(y, each.loc.shape)), axis=-1)
 
-    def predict(self, outputs: Float[Array, "members batch outputs"]) -> MixturePrediction:
+    def predict(self, outputs: Float[Array, "members batch *grid outputs"]) -> MixturePrediction:
         """Mixture of the members' Student distributions."""
         return MixturePrediction(self._each(outputs))
 

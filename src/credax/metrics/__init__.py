@@ -56,6 +56,7 @@ from credax.metrics.ood_scores import SCORES as SCORES
 from credax.metrics.ood_scores import score as score
 from credax.metrics.ood_scores import scores as scores
 from credax.metrics.ood_scores import vacuity as vacuity
+from credax.metrics.pixel_scores import score_pixels as score_pixels
 from credax.metrics.quantiles import coverage as coverage
 from credax.metrics.quantiles import coverage_curve as coverage_curve
 from credax.metrics.quantiles import interval_score as interval_score
@@ -91,6 +92,8 @@ from credax.metrics.scoring import member_nll as member_nll
 from credax.metrics.scoring import nll as nll
 from credax.metrics.scoring import nll_of_errors as nll_of_errors
 from credax.metrics.scoring import top_k_accuracy as top_k_accuracy
+from credax.metrics.segmentation import boundary as boundary
+from credax.metrics.segmentation import pixel_rows as pixel_rows
 from credax.metrics.segmentation import pixels as pixels
 from credax.metrics.selective import augrc as augrc
 from credax.metrics.selective import aurc as aurc

@@ -12,6 +12,7 @@ from credax.metrics.checks import check_shapes, without_broken_members
 from credax.metrics.ood_scores import applicable, scores
 from credax.metrics.ranking import Scored, blocks_of
 from credax.metrics.registry import METRICS, chosen, names
+from credax.metrics.segmentation import flattened, grid_shape, pixel_rows
 from credax.metrics.shift import Cell, corruption_errors, mean_corruption_error, shift_values
 from credax.metrics.streaming import Collection, State
 from credax.prediction import ClassPrediction, Prediction, RegressionPrediction
@@ -51,6 +52,7 @@ def evaluate(
     logits: Any = None,
     ood_logits: Mapping[str, Any] | None = None,
     weights: Mapping[str, float] | None = None,
+    ignore_label: int | None = None,
     nan: Literal["raise", "drop_member"] = "raise",
 ) -> Evaluation:
     """Metrics of a prediction by name, in the registry's order: a dictionary of numbers.
@@ -70,6 +72,9 @@ def evaluate(
     ``shift/pooled/METRIC``, ``shift/cells/METRIC`` and ``shift/severity 3/METRIC``; with
     ``shift_baseline``, from `corruption_errors` of another method, the mean corruption errors too.
 
+    A prediction on a grid is scored pixel by pixel, all pixels together: ``y`` has its axes, and
+    pixels with ``ignore_label``, or NaN as target, do not count. Those of ``ood`` all count.
+
     ``weights`` are numbers about the posterior itself, such as its distance from a reference
     population by `credax.quality.against_reference`: keys ``weights/NAME``.
 
@@ -80,6 +85,9 @@ def evaluate(
     """
     _check_kind(prediction, "prediction")
     y = np.asarray(y)
+    if len(grid_shape(prediction)) > 1:
+        prediction, y = pixel_rows(prediction, y, ignore_label=ignore_label)
+        ood = {name: flattened(other) for name, other in (ood or {}).items()}
     metrics = list(metrics) if metrics is not None and not isinstance(metrics, str) else metrics
     if nan == "drop_member":
         prediction = without_broken_members(prediction)

@@ -30,3 +30,6 @@ from credax.networks.resnet import WideResNet as WideResNet
 from credax.networks.sequential import Body as Body
 from credax.networks.sequential import Residual as Residual
 from credax.networks.sequential import Sequential as Sequential
+from credax.networks.unet import Skip as Skip
+from credax.networks.unet import UNet as UNet
+from credax.networks.unet import Upsample as Upsample

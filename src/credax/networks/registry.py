@@ -10,6 +10,7 @@ from credax.network import Network
 from credax.networks.cnn import CNN, LeNet5, OptuNet
 from credax.networks.mlp import MLP
 from credax.networks.resnet import PreActResNet18, ResNet18, ResNet20, ResNet50, WideResNet
+from credax.networks.unet import UNet
 
 
 class Entry(NamedTuple):
@@ -32,6 +33,7 @@ _NETWORKS = {
     "wide-resnet": Entry(
         WideResNet, {"depth": 16, "widen": 4}, "wide residual; also as wide-resnet-DEPTH-WIDEN"
     ),
+    "unet": Entry(UNet, {}, "U-Net: a prediction per pixel, 16 to 64 channels at three sizes"),
 }
 
 

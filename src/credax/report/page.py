@@ -14,6 +14,7 @@ from credax.report.cost import cost_section, seeds_text
 from credax.report.curves import training_section
 from credax.report.distance import distance_section
 from credax.report.doubtful import doubtful_section
+from credax.report.maps import maps_section
 from credax.report.markup import Markup, element
 from credax.report.ood import ood_section
 from credax.report.parts import scroll, section
@@ -36,6 +37,7 @@ _FIGURES = {
         ood_section,
         severity_section,
         distance_section,
+        maps_section,
         training_section,
         chains_section,
         repulsion_section,
@@ -52,6 +54,7 @@ _FIGURES = {
         sets_section,
         ood_section,
         distance_section,
+        maps_section,
         training_section,
         chains_section,
         repulsion_section,

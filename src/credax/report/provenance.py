@@ -15,7 +15,7 @@ def facts_list(comparison: Comparison) -> Markup:
     facts = comparison.facts
     rows = facts.rows or _test_rows(comparison)
     items = {
-        "Data": f"{comparison.data} ({comparison.task})",
+        "Data": f"{comparison.data} ({comparison.kind})",
         "Rows": ", ".join(f"{_count(rows[s])} {_word(s)}" for s in _ordered(rows)),
         "Seeds": _seeds(comparison),
         "Date": facts.date.replace("T", " "),

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 
@@ -62,6 +62,23 @@ class Facts:
     decisions: tuple[tuple[str, str, str, str], ...] = ()
 
 
+class Maps(NamedTuple):
+    """Some pictures, their targets and what is predicted at every pixel, to be drawn."""
+
+    rows: np.ndarray
+    """Their numbers among the test pictures."""
+    errors: np.ndarray
+    """Share of wrong pixels, or mean absolute error, of each."""
+    x: np.ndarray
+    y: np.ndarray
+    counted: np.ndarray
+    predicted: np.ndarray
+    """The label, or the mean."""
+    aleatoric: np.ndarray
+    epistemic: np.ndarray
+    classes: bool
+
+
 @dataclass(frozen=True)
 class Result:
     """One method trained from one seed, and its predictions on the test data.
@@ -89,6 +106,8 @@ class Result:
     evaluation: EvaluationResult = field(default_factory=EvaluationResult)
     gradients: np.ndarray | None = None
     diagnostics: dict[str, Any] = field(default_factory=dict)
+    maps: Maps | None = None
+    """Pictures with a prediction at every pixel, where ``prediction`` is of a sample of pixels."""
 
     def __post_init__(self):
         if (self.prediction is None) != (self.y is None):
@@ -158,6 +177,13 @@ class Comparison:
                     f"result {result.method!r} holds a {type(result.prediction).__name__}; "
                     f"{self.task} needs a {_EXAMPLES[self.task]}"
                 )
+
+    @property
+    def kind(self) -> str:
+        """The task in words: where there are maps, segmentation or pixel-regression."""
+        if not any(result.maps for result in self.results):
+            return self.task
+        return "segmentation" if self.task == "classification" else "pixel-regression"
 
     @property
     def methods(self) -> tuple[str, ...]:

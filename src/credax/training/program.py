@@ -96,7 +96,7 @@ class Program(eqx.Module):
         size = self.training.batch_size
         position = (step % self.per_epoch) * size + jnp.arange(size)
         weight = (position < self.num_data).astype(jnp.float32)
-        x, y = augment_rows(self.training.augment, key, x, y)
+        x, y = augment_rows(self.training.augment, key, x, y, self.problem.likelihood.outside)
         batch = self.problem.prepare(x, y, weight)
         return self.strategy.split_batch(batch) if isinstance(self.strategy, Shard) else batch
 

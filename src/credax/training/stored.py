@@ -42,6 +42,9 @@ def keep_rows(folder: Path, train: Split, test: Split | None) -> None:
         if test.tasks is not None:  # a file holds finite numbers only
             tasks = tasks_of(test[chosen])
             arrays |= {"y": np.nan_to_num(tasks.y), "mask": tasks.mask}
+        if test.pixels is not None and test.y.dtype.kind == "f":
+            known = np.isfinite(arrays["y"])
+            arrays |= {"y": np.where(known, arrays["y"], 0), "known": known}
     save_tree(folder / FILE, arrays, {"kind": "rows", "test_rows": total})
 
 
@@ -53,6 +56,8 @@ def stored_rows(folder: Path) -> StoredRows:
     check_record(metadata, {"kind": TEXT, "test_rows": WHOLE}, folder / FILE)
     _check_arrays(arrays, folder / FILE)
     test = Split(arrays["x"], arrays["y"]) if "x" in arrays else None
+    if test is not None and "known" in arrays:
+        test = Split(test.x, np.where(arrays["known"], test.y, np.nan).astype(test.y.dtype))
     if test is not None and "mask" in arrays:
         test = Tasks(test.x, test.y, arrays["mask"]).split()
     whole = test is not None and len(test) == metadata["test_rows"]
@@ -64,14 +69,17 @@ def _check_arrays(arrays: dict[str, np.ndarray], path: Path) -> None:
     x, y, train = (arrays.get(name) for name in ("x", "y", "train"))
     rows = (x is None) == (y is None)
     if x is not None and y is not None:
-        rows = x.ndim >= 2 and y.ndim in (1, 2, 3) and len(x) == len(y) > 0
+        rows = x.ndim >= 2 and y.ndim in (1, 2, 3, 4) and len(x) == len(y) > 0
     mask = arrays.get("mask")
     if mask is not None:
         rows &= x is not None and x.ndim == 3 and mask.shape == x.shape[:2]
         rows &= mask.dtype == bool and y is not None and y.shape[:2] == mask.shape
+    known = arrays.get("known")
+    if known is not None:
+        rows &= y is not None and known.shape == y.shape and known.dtype == bool
     if (
         not rows
-        or set(arrays) - {"x", "y", "train", "mask"}
+        or set(arrays) - {"x", "y", "train", "mask", "known"}
         or (train is not None and train.ndim < 1)
     ):
         raise DamagedFile(f"{path} does not hold the rows of a run; restore it from a copy")

@@ -240,6 +240,11 @@ class Laplace(Modes):
                 "problem a weight_decay, or use prior_precision='evidence' or a number"
             )
         likelihood, kind = problem.likelihood, type(problem.likelihood).__name__
+        if likelihood.grid_axes and self.predictive == "linearised":
+            raise InputError(
+                "predictive is 'linearised' and the outputs lie on a grid, whose covariance is too "
+                "large; use predictive='sampled' (of the last layer the same Gaussian)"
+            )
         closed = self.link in CLOSED_LINKS and likelihood.task == "classification"
         if closed and not likelihood.has_logits:
             raise InputError(

@@ -20,8 +20,11 @@ def without_prior(problem: Problem) -> Problem:
 
 
 def row_outputs(problem: Problem, variables: Variables, row: Array) -> Float[Array, " outputs"]:
-    """What the network gives for one row in standard units, without what a likelihood learns."""
-    return problem.likelihood.network_outputs(problem.outputs(variables, row[None])[0][0])
+    """What the network gives for one row in standard units, without what a likelihood learns.
+
+    Outputs on a grid become one vector.
+    """
+    return problem.likelihood.network_outputs(problem.outputs(variables, row[None])[0][0]).ravel()
 
 
 def with_noise(problem: Problem, variables: Variables, outputs: Array) -> Array:
@@ -53,6 +56,8 @@ def log_likelihood(
 
     The rest is ``-1/2 Σ log 2πσ²`` of Gaussian noise with one level and zero otherwise.
     """
+    axes = problem.likelihood.grid_axes
+    outputs = outputs.reshape(*jnp.shape(y)[:axes], -1) if axes else outputs
     whole = with_noise(problem, variables, outputs)
     total = problem.likelihood.log_prob(whole[None], jnp.asarray(y)[None])[0]
     if not problem.likelihood.has_one_noise:

@@ -42,7 +42,7 @@ def sampled_outputs(problem: Problem, plan: Plan, variables: Variables, deltas, 
     def one(own):
         member = moved(problem, plan, variables, own)
         outputs = problem.outputs(member, prepared)[0]
-        return outputs[:, : plan.outputs]
+        return outputs[..., : plan.outputs]
 
     return jax.vmap(one)(deltas)
 

@@ -40,6 +40,7 @@ class FoRDE(Ensemble):
     ``k_ij = mean_b exp(-|q_ib - q_jb|² / h_jb)``, ``q`` its unit input gradient of the true class's
     logit in a metric from the data's principal components. The defaults are the released code's;
     `FoRDE.robust` and `FoRDE.fast` are better behaved. Cost: about twice a deep ensemble's step.
+    Where every pixel has a label (`PerPixel`), ``q`` is of the sum of the labels' logits.
 
     >>> FoRDE(members=3, lengthscale=0.4).lengthscale
     0.4

@@ -17,7 +17,7 @@ from credax.functions.kernels import named_kernel
 from credax.functions.measurement import measure
 from credax.functions.prior_fitting import FittedPrior, fit_prior
 from credax.gaussian_posterior import GaussianPosterior, gaussian_posterior
-from credax.likelihood import require_posterior
+from credax.likelihood import refuse_grid, require_posterior
 from credax.likelihoods.learned import VARIANCE_FLOOR
 from credax.methods.ensemble import choices
 from credax.methods.modes import Kept, Modes, carries_statistics
@@ -147,6 +147,7 @@ class FunctionalVI(Modes):
     def dynamics(self, problem: Problem, data: Split, training: Training) -> FunctionalDescent:
         """Descent on the bound, one Gaussian per mode; the prior is fitted first."""
         require_posterior(problem.likelihood, self.title)
+        refuse_grid(problem.likelihood, self.title)
         if carries_statistics(problem, data):
             raise InputError(
                 "the network carries batch statistics, which depend on all rows of a batch, so "
