@@ -1,5 +1,8 @@
 """Networks and the layers they are made of; every one is a `credax.network.Network`."""
 
+from credax.networks.atrous import DeepLab as DeepLab
+from credax.networks.atrous import Dilated as Dilated
+from credax.networks.atrous import Parallel as Parallel
 from credax.networks.cnn import CNN as CNN
 from credax.networks.cnn import LeNet5 as LeNet5
 from credax.networks.cnn import OptuNet as OptuNet

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from credax.errors import unknown
 from credax.network import Network
+from credax.networks.atrous import DeepLab
 from credax.networks.cnn import CNN, LeNet5, OptuNet
 from credax.networks.mlp import MLP
 from credax.networks.resnet import PreActResNet18, ResNet18, ResNet20, ResNet50, WideResNet
@@ -33,6 +34,7 @@ _NETWORKS = {
     "wide-resnet": Entry(
         WideResNet, {"depth": 16, "widen": 4}, "wide residual; also as wide-resnet-DEPTH-WIDEN"
     ),
+    "deeplab": Entry(DeepLab, {}, "residual network and convolutions with holes, for every pixel"),
     "unet": Entry(UNet, {}, "U-Net: a prediction per pixel, 16 to 64 channels at three sizes"),
 }
 
