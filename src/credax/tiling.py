@@ -11,8 +11,9 @@ from jaxtyping import Float
 
 from credax.errors import InputError
 from credax.network import OnGrid, Variables
-from credax.posterior import Posterior, check_inputs
+from credax.posterior import Posterior
 from credax.prediction import ClassPrediction
+from credax.problem import check_inputs
 
 TILE = 128
 """Pixels of a side that are kept of a tile."""

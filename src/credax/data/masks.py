@@ -13,6 +13,7 @@ from credax.reading import damage, read_bytes, read_npy, read_npz
 
 MASKS = (".png", ".bmp", ".npy", ".npz")
 _WHOLE_MODES = ("1", "L", "P", "I", "I;16", "I;16B", "I;16L")
+FORMATS = ("PNG", "BMP")
 _ARRAYS = ("depth", "depths", "mask", "masks", "label", "y", "arr_0")
 
 
@@ -105,9 +106,9 @@ def _values(path: Path) -> tuple[np.ndarray, str]:
         if found.dtype.kind not in "biuf":
             raise InputError(f"{path} holds {found.dtype}; a mask or depth holds numbers")
         return found, "F" if found.dtype.kind == "f" else "whole"
-    contents = io.BytesIO(read_bytes(path, MOST_FILE))
+    contents = read_bytes(path, MOST_FILE)
     refused = damage(path, "save it again", problem="is not a readable mask")
-    with refused, pillow().open(contents, formats=("PNG", "BMP")) as mask:
+    with refused, pillow().open(io.BytesIO(contents), formats=FORMATS) as mask:
         if mask.width * mask.height > MOST_PIXELS:
             raise ValueError(f"it has {mask.width} by {mask.height} pixels")
         mode = mask.mode

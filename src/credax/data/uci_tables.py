@@ -13,6 +13,7 @@ from credax.data.dataset import Dataset
 from credax.data.places import first_match
 from credax.data.source import Source
 from credax.errors import InputError
+from credax.reading import read_bytes
 
 TEST_SHARE = 0.1
 _WHEN = ("season", "yr", "mnth", "hr", "holiday", "weekday", "workingday")
@@ -45,12 +46,12 @@ def read(
 
 def airfoil(place: Path) -> np.ndarray:
     """``airfoil_self_noise.dat``: five inputs and the sound level, separated by tabs."""
-    return _numbers(place, place.read_bytes().decode("latin1"), range(6), None)
+    return _numbers(place, read_bytes(place).decode("latin1"), range(6), None)
 
 
 def bike_sharing(place: Path) -> np.ndarray:
     """``hour.csv``: 12 inputs and the count of all rentals, without its two parts and the date."""
-    text = place.read_bytes().decode("latin1")
+    text = read_bytes(place).decode("latin1")
     header = text.partition("\n")[0].strip().split(",")
     missing = [column for column in (*_HOUR, "cnt") if column not in header]
     if missing:

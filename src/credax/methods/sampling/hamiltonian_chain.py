@@ -23,7 +23,7 @@ class Energies(NamedTuple):
     Carlo, 2016.
     """
 
-    count: Int[Array, ""]
+    transitions: Int[Array, ""]
     last: Float[Array, ""]
     mean: Float[Array, ""]
     deviations: Float[Array, ""]
@@ -39,12 +39,12 @@ class Energies(NamedTuple):
 
     def add(self, energy: Float[Array, ""]) -> "Energies":
         """After one more transition."""
-        count = self.count + 1
+        number = self.transitions + 1
         gap = energy - self.mean
-        mean = self.mean + gap / count
-        jump = jnp.where(self.count > 0, energy - self.last, 0)
+        mean = self.mean + gap / number
+        jump = jnp.where(self.transitions > 0, energy - self.last, 0)
         deviations = self.deviations + gap * (energy - mean)
-        return Energies(count, energy, mean, deviations, self.jumps + jump**2)
+        return Energies(number, energy, mean, deviations, self.jumps + jump**2)
 
     @property
     def bfmi(self) -> Float[Array, "*chains"]:
