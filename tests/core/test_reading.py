@@ -452,6 +452,7 @@ ALLOWED = {
     "cli/compare.py": "read_text of what it has just written",
     "cli/reproduce.py": "read_text of what it has just written",
     "data/images.py": "open of an image in memory",
+    "data/masks.py": "open of an image in memory",
     "data/pictures.py": "open of an image in memory, or of a file that open_regular gave",
     "lazy.py": "read_text of the package itself",
     "training/memory.py": "read_text of what the kernel says of this process",
