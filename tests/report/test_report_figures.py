@@ -12,6 +12,7 @@ from credax.report import Comparison, Result, classification, curves, regression
 from credax.report.chains import chains_section
 from credax.report.markup import Markup, element
 from credax.report.rows import class_rows
+from credax.report.sparsification import mean_curve, sparsification_section
 from credax.report.svg import COLOURS, DASHES, Axis, Frame, dash, marks
 
 
@@ -157,3 +158,21 @@ def test_chains_are_drawn_with_their_diagnostics():
     assert "HMC, 3" in page
     assert "Single" not in page
     assert chains_section(Comparison("t", "d", "regression", results[1:])) is None
+
+
+def test_sparsification_leaves_out_the_least_certain_first():
+    """Against the definition, row by row; a variance that is the error gives the best order."""
+    result = number_result("a", 0)
+    mean, y = np.asarray(result.prediction.mean).ravel(), np.ravel(result.y)
+    error, variance = (mean - y) ** 2, np.asarray(result.prediction.total).ravel()
+    curve = mean_curve([result])
+    for share in (0.0, 0.25, 0.5, 0.9):
+        kept = np.argsort(variance)[: round(40 * (1 - share))]
+        expected = np.sqrt(error[kept].mean() / error.mean())
+        np.testing.assert_allclose(curve[round(100 * share)], expected, rtol=1e-5)
+    best = mean_curve([result], best=True)
+    assert np.all(best <= curve + 1e-9)
+    assert np.all(np.diff(best) <= 1e-9)
+    page = sparsification_section(Comparison("t", "d", "regression", [result]))
+    assert page is not None
+    assert "Is the uncertainty largest where the error is?" in page

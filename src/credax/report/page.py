@@ -23,6 +23,7 @@ from credax.report.provenance import classes_table, decisions_table, facts_list
 from credax.report.repulsion import repulsion_section, saliency_section
 from credax.report.result import Comparison, Result
 from credax.report.severity import severity_section
+from credax.report.sparsification import sparsification_section
 from credax.report.table import Column, Table, summarise
 from credax.report.verdict import Verdict, verdict
 
@@ -50,6 +51,7 @@ _FIGURES = {
         regression.scatter_section,
         regression.coverage_section,
         regression.deviation_section,
+        sparsification_section,
         calibrated_section,
         sets_section,
         ood_section,
