@@ -19,6 +19,7 @@ from credax.distributions import (
 )
 from credax.errors import InputError
 from credax.likelihoods.base import Likelihood
+from credax.likelihoods.deviation import rounding_noise
 
 SOURCE = Path(cx.__file__).parent
 RNG = np.random.default_rng(5)
@@ -264,6 +265,20 @@ def test_a_softplus_of_the_deviation():
     np.testing.assert_allclose(
         floored, (0.1 + 0.9 * np.log1p(np.exp([-2.0, 0.5]))) ** 2 + 1e-6, rtol=1e-9
     )
+
+
+def test_rounded_targets_have_noise():
+    rng = np.random.default_rng(0)
+    grades = rng.integers(3, 9, 200)
+    assert rounding_noise(grades) == pytest.approx(1 / np.sqrt(12))
+    assert rounding_noise(np.round(rng.normal(size=500), 1)) == pytest.approx(0.1 / np.sqrt(12))
+    assert rounding_noise(rng.normal(size=200)) == 0
+    assert rounding_noise(np.repeat([0.0, 1.0, np.pi], 9)) == 0
+    assert rounding_noise(np.ones(9)) == 0
+    wide = cx.DeviationGaussian(floor=0.25)
+    assert float(wide.moments(jnp.array([[0.0, -30.0]]))[1][0, 0]) == pytest.approx(0.0625)
+    with pytest.raises(InputError, match="floor is 0; give a standard deviation between 0 and 1"):
+        cx.DeviationGaussian(floor=0)
 
 
 OBJECTIVES = [

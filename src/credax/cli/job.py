@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import jax
+import numpy as np
 
 from credax import __version__, networks
 from credax.calibration.trust import FILE as TRUST
@@ -30,7 +31,8 @@ from credax.data.tabular import TABLES
 from credax.data.task_files import is_task_folder
 from credax.errors import InputError, unknown
 from credax.files import read_json
-from credax.likelihood import BY_NAME, Likelihood, PerPixel
+from credax.likelihood import BY_NAME, DeviationGaussian, Likelihood, PerPixel
+from credax.likelihoods.deviation import rounding_noise
 from credax.network import Network, count_params
 from credax.posterior import Population, Posterior
 from credax.problem import Problem
@@ -82,7 +84,7 @@ class Job:
             decay = max(LEAST_DECAY, PRECISION / len(dataset.train))
             task = dataclasses.replace(task, weight_decay=decay)
         code: dict[str, dict[str, Any]] = {}
-        likelihood = _likelihood(task, code)
+        likelihood = _rounded(_likelihood(task, code), dataset)
         if dataset.train.pixels is not None and not likelihood.grid_axes:
             likelihood = PerPixel(likelihood, ignore_label=dataset.train.pixels.ignore_label)
         if likelihood.task != dataset.task:
@@ -291,6 +293,15 @@ def _likelihood_name(task: Task, dataset: Dataset) -> Any:
     if dataset.task == "classification":
         return "categorical"
     return "heteroscedastic-deviation" if task.target else "heteroscedastic"
+
+
+def _rounded(likelihood: Likelihood, dataset: Dataset) -> Likelihood:
+    """With the noise of rounding as the least noise, where targets lie on a grid."""
+    units = dataset.train.targets
+    if not isinstance(likelihood, DeviationGaussian) or units is None or np.size(units.scale) > 1:
+        return likelihood
+    noise = rounding_noise(dataset.train.y) / float(np.ravel(units.scale)[0])
+    return dataclasses.replace(likelihood, floor=float(np.clip(noise, likelihood.floor, 0.9)))
 
 
 def _network_options(task: Task, dataset: Dataset) -> tuple[str, ...]:
