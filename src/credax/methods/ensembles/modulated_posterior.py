@@ -95,6 +95,11 @@ class ModulatedPosterior(eqx.Module):
         return len(self.indices)
 
     @property
+    def weights(self) -> None:
+        """None: all members count alike."""
+        return None
+
+    @property
     def variables(self) -> Variables:
         """The variables of all members, written out: as large as an ensemble of them."""
         return self.members().variables
