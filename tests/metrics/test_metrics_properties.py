@@ -77,7 +77,7 @@ def test_repeated_rows(seed, sharp):
     once = one_batch(collection, ClassPrediction.from_probs(probs), y)
     values, twice = collection.finish(once), collection.finish(collection.merge(once, once))
     same(values, twice, STEPPED)
-    # Bins of equal counts are cut elsewhere: with fewer than two rows in each, no small bound holds.
+    # Bins of equal counts are cut elsewhere: with so few rows in each, no small bound holds.
     loose = {"coverage_at_5_risk", "debiased_rmsce", "clipped", "adaptive_ece"}
     for name in STEPPED & values.keys() - loose:
         assert abs(values[name] - twice[name]) <= 3 / ROWS, name
