@@ -187,7 +187,9 @@ def _read(name: str, flags: list[str]) -> Any:
 def _for_few(task: Task) -> Task:
     """The recipe for few labels: more epochs, for an epoch is few steps; nothing held out."""
     least = 100 if task.network in ("cnn", "resnet20") else 300
-    training = task.training.replace(epochs=max(least, task.training.epochs), keep_best=False)
+    training = task.training.replace(
+        epochs=max(least, task.training.epochs), keep_best=False, patience=None
+    )
     training = training.replace(last_batch="pad", batch_size=min(32, training.batch_size))
     return dataclasses.replace(task, training=training, validation=0.0)
 
