@@ -145,20 +145,20 @@ class LaplaceCase:
         kept = {}
 
         def fit():
-            law = TorchLaplace(
+            approximation = TorchLaplace(
                 network,
                 "classification",
                 subset_of_weights="all",
                 hessian_structure="kron",
                 prior_precision=10.0,
             )
-            law.fit(loader)
-            kept["law"] = law
+            approximation.fit(loader)
+            kept["approximation"] = approximation
 
         def predict():
             # Its Jacobians are of all weights: 64 rows of the larger network take a gigabyte.
-            law, starts = kept["law"], range(0, self.predicted, 64)
-            parts = [law(x[i : i + 64], link_approx="probit") for i in starts]
+            approximation, starts = kept["approximation"], range(0, self.predicted, 64)
+            parts = [approximation(x[i : i + 64], link_approx="probit") for i in starts]
             return torch.cat(parts).numpy()
 
         return {"fit": fit, "predict": predict}
@@ -223,17 +223,17 @@ class FullCase:
         )
 
         def fit():
-            law = TorchLaplace(
+            approximation = TorchLaplace(
                 network,
                 "classification",
                 subset_of_weights="all",
                 hessian_structure="full",
                 prior_precision=10.0,
             )
-            law.fit(loader)
+            approximation.fit(loader)
             # What ours computes in its fit and laplace-torch when it is first asked for.
-            _ = law.posterior_scale, law.log_marginal_likelihood()
-            self.kept["torch"] = law
+            _ = approximation.posterior_scale, approximation.log_marginal_likelihood()
+            self.kept["torch"] = approximation
 
         def predict():
             found = self.kept["torch"]._glm_predictive_distribution(torch.tensor(self.some))[1]

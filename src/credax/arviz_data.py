@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from credax.errors import InputError, MissingExtra
+from credax.errors import InputError, optional
 from credax.files import tree_names
 
 if TYPE_CHECKING:
@@ -19,7 +19,8 @@ def to_arviz(posterior: "Population", x: Any = None, *, weights: bool = True) ->
 
     The group ``posterior`` has the weights ``[chain, draw, ...]`` by name, and with inputs ``x``
     the variable ``prediction`` ``[chain, draw, row, ...]``: what each draw predicts there, class
-    probabilities or means. Weights are not identified: judge mixing by predictions.
+    probabilities or means. Weights are not identifiable: assess convergence by
+    predictions.
     ``sample_stats`` has ``lp``, the log joint, where the sampler kept all of it. Needs the extra
     ``mcmc``.
     """
@@ -44,7 +45,7 @@ def to_arviz(posterior: "Population", x: Any = None, *, weights: bool = True) ->
     traces = posterior.diagnostics.get("traces")
     if traces and len(traces[0]) == draws:
         groups["sample_stats"] = {"lp": np.asarray(traces)}
-    arviz = _arviz()
+    arviz = optional("arviz", "mcmc", "to_arviz")
     if int(arviz.__version__.split(".")[0]) >= _ONE_ARGUMENT:
         return arviz.from_dict(groups)
     return arviz.from_dict(**groups)
@@ -54,16 +55,3 @@ def _leaves(posterior: "Population") -> list[np.ndarray]:
     import jax
 
     return [np.asarray(leaf) for leaf in jax.tree.leaves(posterior.variables.params)]
-
-
-def _arviz() -> Any:
-    """The package, or an error that names its extra."""
-    import warnings
-
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of its own imports
-            import arviz
-    except ImportError as error:
-        raise MissingExtra("arviz", "mcmc", "to_arviz") from error
-    return arviz

@@ -1,7 +1,10 @@
 """Errors a user can act on: which argument, what came, what is allowed, what to do."""
 
 import difflib
+import importlib
+import warnings
 from collections.abc import Iterable
+from typing import Any
 
 
 class InputError(ValueError):
@@ -20,6 +23,16 @@ class MissingExtra(ImportError):
             f"{purpose} needs the package '{package}', which is not installed; "
             f"run: pip install 'credax[{extra}]'"
         )
+
+
+def optional(package: str, extra: str, purpose: str) -> Any:
+    """A package of an extra, without the warnings of its own imports, or `MissingExtra`."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return importlib.import_module(package)
+    except ImportError as error:
+        raise MissingExtra(package, extra, purpose) from error
 
 
 def unknown(kind: str, name: str, known: Iterable[str]) -> InputError:

@@ -11,6 +11,7 @@ from credax.data import Dataset, describe, load
 from credax.data.arrays import assemble
 from credax.experiments.bench import Bench, Trial
 from credax.experiments.experiment import Arm, Data, Experiment, Outcome, Scale
+from credax.experiments.uci import over_sets
 from credax.likelihood import DeviationGaussian
 from credax.methods.ensembles.deep_ensemble import DeepEnsemble
 from credax.methods.sampling.first import ensemble_training
@@ -19,7 +20,6 @@ from credax.methods.sampling.mile import MILE
 from credax.metrics import evaluate
 from credax.networks import MLP
 from credax.prior import GaussianPrior
-from credax.report import Result
 from credax.training import Training
 
 NAMES = {
@@ -78,23 +78,11 @@ def run(bench: Bench) -> Outcome:
     for name in bench.scale.evaluation.sets:
         there = name not in NAMES or describe(NAMES[name]).available(bench.data_dir)
         (sets if there else missing).append(name)
-    rows: dict[tuple[str, int], dict[str, float]] = {}
-    seconds: dict[tuple[str, int], float] = {}
-    for name in sets:
-        whole = load(NAMES[name], bench.data_dir) if name in NAMES else bench.dataset
-        for seed in range(bench.seeds):
-            own = replace(bench, dataset=cut(whole, seed), root=bench.root / name)
-            for arm in bench.scale.arms:
-                own.say(f"{name}, split {seed}: {arm.label}")
-                found = _measured(own, Trial(arm, seed, own.root / f"{arm.name}_{seed}"))
-                key = arm.label, seed
-                seconds[key] = seconds.get(key, 0) + found["seconds"]
-                scores = {f"{name}:{metric}": v for metric, v in found["scores"].items()}
-                rows.setdefault(key, {}).update(scores)
-    results = [
-        Result(label, seed, scores, cost={"training_seconds": seconds[label, seed]})
-        for (label, seed), scores in rows.items()
-    ]
+
+    def split_of(name: str, seed: int) -> Dataset:
+        return cut(load(NAMES[name], bench.data_dir) if name in NAMES else bench.dataset, seed)
+
+    results = over_sets(bench, sets, split_of, _measured)
     absent = tuple(
         f"{name} is not at hand: {describe(NAMES[name]).where(bench.data_dir)}" for name in missing
     )

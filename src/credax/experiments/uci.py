@@ -1,6 +1,6 @@
 """UCI regression on the standard splits: one hidden layer of 50, RMSE and NLL in raw units."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -8,7 +8,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from credax.data import load
+from credax.data import Dataset, load
 from credax.experiments.bench import Bench, Trial
 from credax.experiments.experiment import Arm, Data, Experiment, Outcome, Scale
 from credax.experiments.published import Measure, Published
@@ -161,25 +161,37 @@ def runner(
 def measured(bench: Bench) -> tuple[list[Result], tuple[str, ...]]:
     """Every set, split and method, and the sets' names; a split is a seed of the table."""
     sets = bench.scale.evaluation.sets
+
+    def split_of(name: str, split: int) -> Dataset:
+        known = name in ALL_SETS
+        return load(_NAMES[name], bench.data_dir, split=split) if known else bench.dataset
+
+    return over_sets(bench, sets, split_of, _measured), sets
+
+
+def over_sets(
+    bench: Bench,
+    sets: Iterable[str],
+    split_of: Callable[[str, int], Dataset],
+    measure: Callable[[Bench, Trial], dict[str, Any]],
+) -> list[Result]:
+    """Every set, split and method by ``measure``, which gives ``scores`` and ``seconds``."""
     rows: dict[tuple[str, int], dict[str, float]] = {}
     seconds: dict[tuple[str, int], float] = {}
     for name in sets:
         for split in range(bench.seeds):
-            known = name in ALL_SETS
-            dataset = load(_NAMES[name], bench.data_dir, split=split) if known else bench.dataset
-            own = replace(bench, dataset=dataset, root=bench.root / name)
+            own = replace(bench, dataset=split_of(name, split), root=bench.root / name)
             for arm in bench.scale.arms:
                 trial = Trial(arm, split, own.root / f"{arm.name}_{split}")
                 own.say(f"{name}, split {split}: {arm.label}")
-                found = _measured(own, trial)
+                found = measure(own, trial)
                 seconds[arm.label, split] = seconds.get((arm.label, split), 0) + found["seconds"]
                 scores = {f"{name}:{key}": value for key, value in found["scores"].items()}
                 rows.setdefault((arm.label, split), {}).update(scores)
-    results = [
+    return [
         Result(label, split, scores, cost={"training_seconds": seconds[label, split]})
         for (label, split), scores in rows.items()
     ]
-    return results, sets
 
 
 def _measured(bench: Bench, trial: Trial) -> dict[str, Any]:

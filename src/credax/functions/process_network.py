@@ -15,11 +15,11 @@ from credax.functions.set_layers import (
     attend,
     counted,
     dense,
+    fourier_features,
     init_attention,
     init_dense,
     init_layers,
     layers,
-    waves,
 )
 
 Attention = Literal["multihead", "uniform"]
@@ -129,7 +129,7 @@ class SetNetwork(ProcessNetwork):
         encoded = self._encoded(path, context)
         if self.attention != "multihead":
             return {"whole": aggregate(encoded, context.mask, self._empty(path), self.aggregate)}
-        keys = layers(path["queries"], waves(context.x, self.frequencies))
+        keys = layers(path["queries"], fourier_features(context.x, self.frequencies))
         return {"keys": keys, "values": encoded, "mask": context.mask}
 
     def latent(self, params, points: Points) -> Latent:
@@ -144,7 +144,7 @@ class SetNetwork(ProcessNetwork):
 
     def outputs(self, params, context, z, x) -> Array:
         """The decoder of ``(r, z, x*)``."""
-        points, x = x.shape[1], waves(x, self.frequencies)
+        points, x = x.shape[1], fourier_features(x, self.frequencies)
         parts = [x]
         if self.deterministic:
             parts.append(self._reached(params["path"], context, x))
@@ -169,7 +169,7 @@ class SetNetwork(ProcessNetwork):
         return jnp.concatenate([found, jnp.broadcast_to(size, (*found.shape[:2], 2))], axis=-1)
 
     def _encoded(self, path, points: Points) -> Array:
-        x = waves(points.x, self.frequencies)
+        x = fourier_features(points.x, self.frequencies)
         found = layers(path["encoder"], jnp.concatenate([x, points.values], axis=-1))
         if not self.self_attention:
             return found

@@ -46,13 +46,15 @@ def layers(params: list[dict], x: Float[Array, "*batch inputs"]) -> Float[Array,
     return dense(params[-1], x)
 
 
-def waves(x: Float[Array, "*batch columns"], count: int) -> Float[Array, "*batch features"]:
+def fourier_features(
+    x: Float[Array, "*batch columns"], count: int
+) -> Float[Array, "*batch features"]:
     """The columns, followed by ``sin(k ω x)`` and ``cos(k ω x)`` for ``k = 1 .. count``.
 
     With them a mean over points can hold what a curve does at every scale, as the Fourier
     coefficients of a curve do.
 
-    >>> waves(jnp.zeros((1, 2)), 3).shape
+    >>> fourier_features(jnp.zeros((1, 2)), 3).shape
     (1, 14)
     """
     if not count:

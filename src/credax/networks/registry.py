@@ -34,7 +34,7 @@ _NETWORKS = {
     "wide-resnet": Entry(
         WideResNet, {"depth": 16, "widen": 4}, "wide residual; also as wide-resnet-DEPTH-WIDEN"
     ),
-    "deeplab": Entry(DeepLab, {}, "residual network and convolutions with holes, for every pixel"),
+    "deeplab": Entry(DeepLab, {}, "residual network and atrous convolutions, for every pixel"),
     "unet": Entry(UNet, {}, "U-Net: a prediction per pixel, 16 to 64 channels at three sizes"),
 }
 

@@ -4,7 +4,6 @@ With `credax.methods.sampling.hamiltonian` and the files of microcanonical chain
 knows blackjax.
 """
 
-import warnings
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -13,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, PyTree
 
-from credax.errors import MissingExtra
+from credax.errors import optional
 
 INITIAL_STEP = 0.01
 
@@ -84,13 +83,7 @@ class Adaptation(eqx.Module):
 
 def blackjax() -> Any:
     """The package, or an error that names its extra."""
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of its own imports
-            import blackjax
-    except ImportError as error:
-        raise MissingExtra("blackjax", "mcmc", "Hamiltonian Monte Carlo") from error
-    return blackjax
+    return optional("blackjax", "mcmc", "Hamiltonian Monte Carlo")
 
 
 def algorithm(name: str) -> Any:
