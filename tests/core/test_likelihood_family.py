@@ -277,6 +277,9 @@ def test_rounded_targets_have_noise():
     assert rounding_noise(np.ones(9)) == 0
     wide = cx.DeviationGaussian(floor=0.25)
     assert float(wide.moments(jnp.array([[0.0, -30.0]]))[1][0, 0]) == pytest.approx(0.0625)
+    assert wide.with_least_noise(0.5).floor == 0.5
+    assert wide.with_least_noise(0.1).floor == 0.25
+    assert cx.Gaussian().with_least_noise(0.5) == cx.Gaussian()
     with pytest.raises(InputError, match="floor is 0; give a standard deviation between 0 and 1"):
         cx.DeviationGaussian(floor=0)
 

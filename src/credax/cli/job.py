@@ -31,7 +31,7 @@ from credax.data.tabular import TABLES
 from credax.data.task_files import is_task_folder
 from credax.errors import InputError, unknown
 from credax.files import read_json
-from credax.likelihood import BY_NAME, DeviationGaussian, Likelihood, PerPixel
+from credax.likelihood import BY_NAME, Likelihood, PerPixel
 from credax.likelihoods.deviation import rounding_noise
 from credax.network import Network, count_params
 from credax.posterior import Population, Posterior
@@ -298,10 +298,11 @@ def _likelihood_name(task: Task, dataset: Dataset) -> Any:
 def _rounded(likelihood: Likelihood, dataset: Dataset) -> Likelihood:
     """With the noise of rounding as the least noise, where targets lie on a grid."""
     units = dataset.train.targets
-    if not isinstance(likelihood, DeviationGaussian) or units is None or np.size(units.scale) > 1:
+    if units is None or np.size(units.scale) > 1:
         return likelihood
-    noise = rounding_noise(dataset.train.y) / float(np.ravel(units.scale)[0])
-    return dataclasses.replace(likelihood, floor=float(np.clip(noise, likelihood.floor, 0.9)))
+    return likelihood.with_least_noise(
+        rounding_noise(dataset.train.y) / float(np.ravel(units.scale)[0])
+    )
 
 
 def _network_options(task: Task, dataset: Dataset) -> tuple[str, ...]:

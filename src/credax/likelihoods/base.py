@@ -144,6 +144,10 @@ class Likelihood(eqx.Module):
         """
         return outputs
 
+    def with_least_noise(self, deviation: float) -> "Likelihood":
+        """A hook: no noise below a standard deviation, in standard units; by default as it is."""
+        return self
+
     # Curvature, for Laplace.
 
     def curvature_root(

@@ -1,5 +1,7 @@
 """Regression whose noise depends on the input, by its standard deviation."""
 
+import dataclasses
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -48,6 +50,10 @@ class DeviationGaussian(HeteroscedasticGaussian):
         deviation = floor + (1 - floor) * jax.nn.softplus(raw)
         # The inverse of softplus, without overflow.
         return jnp.concatenate([mean, deviation + jnp.log(-jnp.expm1(-deviation))], axis=-1)
+
+    def with_least_noise(self, deviation):
+        """With the greater of its own floor and this."""
+        return dataclasses.replace(self, floor=float(np.clip(deviation, self.floor, 0.9)))
 
     def curvature_root(self, params, outputs, y):
         """``1/σ`` of the mean and, of the variance ``v(raw)``, ``v' / (√2 v)``."""
