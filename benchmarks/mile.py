@@ -2,8 +2,9 @@
 
 bde at the settings of its README: 8 networks 16-16 with a mean and a standard deviation, prior
 N(0, 1), 5000 warm-up steps, 2000 steps of sampling; credax with the same network and prior, its own
-default of 8000 warm-up steps, and the noise of rounding as the least noise. Each fit runs in a process of its own, so that
-compilation and bde's eight virtual devices are part of its cost; the two take turns.
+default of 8000 warm-up steps, and the noise of rounding as the least noise. Each fit runs in a
+process of its own, so that compilation and bde's eight virtual devices are part of its cost; the
+two take turns.
 
 bde asks for an older blackjax than credax, so it has an environment of its own, with credax for
 the data:
@@ -33,7 +34,7 @@ def ours(data) -> tuple[float, float]:
     network = cx.networks.MLP((16, 16), outputs=2)
     prior = cx.GaussianPrior(precision=1.0)
     scale = float(np.ravel(data.train.targets.scale)[0])
-    # As `credax fit mile --data table.csv --target y` does: targets have the noise of their rounding.
+    # As the command line does for a table: rounded targets have the noise of their rounding.
     likelihood = cx.DeviationGaussian().with_least_noise(rounding_noise(data.train.y) / scale)
     problem = cx.Problem(network, likelihood, prior=prior)
     posterior = cx.fit(problem, cx.MILE(), data.train, progress=False)
