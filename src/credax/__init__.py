@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from credax.likelihood import Gaussian as Gaussian
     from credax.likelihood import HeteroscedasticGaussian as HeteroscedasticGaussian
     from credax.likelihood import LabelSmoothing as LabelSmoothing
+    from credax.likelihood import LaplaceNoise as LaplaceNoise
     from credax.likelihood import Likelihood as Likelihood
     from credax.likelihood import NegativeBinomial as NegativeBinomial
     from credax.likelihood import PerPixel as PerPixel

@@ -197,6 +197,41 @@ class NegativeBinomialDistribution(Distribution):
         return jnp.where(y < 0, 0.0, betainc(1 / self.dispersion, count + 1, share))
 
 
+class LaplaceDistribution(Distribution):
+    """Laplace (double exponential): density ``exp(-|y - loc| / scale) / 2 scale``."""
+
+    loc: Float[Array, "*entries"]
+    scale: Float[Array, "*entries"]
+
+    @property
+    def mean(self):
+        """``loc``."""
+        return self.loc
+
+    @property
+    def variance(self):
+        """``2 scale²``."""
+        return 2 * jnp.square(self.scale)
+
+    def log_prob(self, y):
+        """Log-density."""
+        return -jnp.abs(y - self.loc) / self.scale - jnp.log(2 * self.scale)
+
+    def cdf(self, y):
+        """``exp(z) / 2`` below ``loc``, and its mirror image."""
+        z = (y - self.loc) / self.scale
+        tail = 0.5 * jnp.exp(-jnp.abs(z))
+        return jnp.where(z < 0, tail, 1 - tail)
+
+    def sample(self, key):
+        """A draw of every entry."""
+        return self.loc + self.scale * jax.random.laplace(key, self.loc.shape, self.loc.dtype)
+
+    def moved(self, shift, scale):
+        """A location and scale family stays itself."""
+        return LaplaceDistribution(self.loc * scale + shift, self.scale * scale)
+
+
 class StudentTDistribution(Distribution):
     """Student's t around ``loc``: ``(y - loc) / scale`` has ``degrees`` degrees of freedom, > 2.
 

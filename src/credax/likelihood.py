@@ -1,9 +1,10 @@
 """How outputs become a density of the target, and what a prediction is: all kinds by name.
 
 Likelihoods: `Categorical`, `Bernoulli`, `Gaussian`, `HeteroscedasticGaussian`,
-`DeviationGaussian`, `StudentT`, `Poisson`, `NegativeBinomial`. Objectives without a posterior:
-`LabelSmoothing`, `Focal`, `BetaNLL`, `Quantile`, `EvidentialDirichlet`, `EvidentialNormal`. One's
-own derive from `Likelihood`. `PerPixel` puts any of them at every position of a grid.
+`DeviationGaussian`, `LaplaceNoise`, `StudentT`, `Poisson`, `NegativeBinomial`. Objectives without a
+posterior: `LabelSmoothing`, `Focal`, `BetaNLL`, `Quantile`, `EvidentialDirichlet`,
+`EvidentialNormal`. One's own derive from `Likelihood`. `PerPixel` puts any of them at every
+position of a grid.
 """
 
 from credax.likelihoods.base import Likelihood as Likelihood
@@ -13,6 +14,7 @@ from credax.likelihoods.classes import Categorical as Categorical
 from credax.likelihoods.counts import NegativeBinomial as NegativeBinomial
 from credax.likelihoods.counts import Poisson as Poisson
 from credax.likelihoods.deviation import DeviationGaussian as DeviationGaussian
+from credax.likelihoods.double_exponential import LaplaceNoise as LaplaceNoise
 from credax.likelihoods.evidential import EvidentialDirichlet as EvidentialDirichlet
 from credax.likelihoods.evidential import EvidentialNormal as EvidentialNormal
 from credax.likelihoods.gaussian import Gaussian as Gaussian
@@ -34,6 +36,7 @@ BY_NAME: dict[str, type[Likelihood]] = {
     "gaussian": Gaussian,
     "heteroscedastic": HeteroscedasticGaussian,
     "heteroscedastic-deviation": DeviationGaussian,
+    "laplace-noise": LaplaceNoise,
     "student-t": StudentT,
     "poisson": Poisson,
     "negative-binomial": NegativeBinomial,

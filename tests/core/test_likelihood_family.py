@@ -80,6 +80,37 @@ def test_student_t_is_scipys_in_any_units(float64):
     np.testing.assert_allclose(raw.var, truth.var(), rtol=1e-12)
 
 
+def test_laplace_noise_is_scipys_in_any_units(float64):
+    """Variance 0.5 in standard units: b = 0.5, and 1.0 in the targets' own."""
+    truth = scipy.stats.laplace(loc=1.0, scale=1.0)
+    y = np.linspace(-5, 6, 7)[:, None]
+    raw = np.log(np.expm1(0.5 - 1e-6))
+    outputs = jnp.broadcast_to(jnp.array([0.25, raw]), (1, 7, 2))
+    prediction = cx.LaplaceNoise().predict(outputs).in_units(jnp.array([0.5]), jnp.array([2.0]))
+    np.testing.assert_allclose(prediction.log_prob(y), truth.logpdf(y[:, 0]), rtol=1e-10)
+    np.testing.assert_allclose(prediction.cdf(y), truth.cdf(y[:, 0]), rtol=1e-10)
+    for level in (0.001, 0.3, 0.95):
+        np.testing.assert_allclose(prediction.quantile(level), truth.ppf(level), rtol=1e-9)
+    np.testing.assert_allclose(prediction.var, truth.var(), rtol=1e-12)
+    draws = np.asarray(prediction.sample(jax.random.key(0), 4000))
+    # The variance of |y - loc| / b is 1.
+    np.testing.assert_allclose(np.abs(draws - 1.0).mean(), 1.0, atol=4 / draws.size**0.5)
+    found = cx.LaplaceNoise().log_prob(outputs[0], jnp.linspace(-1, 1, 7))
+    exact = scipy.stats.laplace(0.25, 0.5).logpdf(np.linspace(-1, 1, 7))
+    np.testing.assert_allclose(found, exact, rtol=1e-9)
+
+
+def test_curvature_of_laplace_noise_is_the_fisher_information(float64):
+    likelihood, outputs = cx.LaplaceNoise(), jnp.array([0.3, -0.4])
+    scale = float(jnp.sqrt((jax.nn.softplus(outputs[1]) + 1e-6) / 2))
+    truth = scipy.stats.laplace(0.3, scale)
+    # Equal steps of probability, off the kink: the average over values is the expectation.
+    values = truth.ppf((np.arange(20_000) + 0.5) / 20_000)
+    exact = _expected_information(likelihood, outputs, values, np.full(20_000, 1 / 20_000))
+    root = likelihood.curvature_root({}, outputs, None)
+    np.testing.assert_allclose(root @ root.T, exact, rtol=1e-3, atol=1e-9)
+
+
 def test_a_mixture_of_counts_has_the_quantiles_of_its_probabilities(float64):
     rates = np.array([1.0, 9.0])
     prediction = cx.MixturePrediction(PoissonDistribution(jnp.asarray(rates)[:, None, None]))

@@ -20,6 +20,7 @@ PLAIN = {
     "gaussian": (cx.Gaussian(0.5), 1, NUMBERS),
     "learned": (cx.Gaussian(), 2, NUMBERS),
     "heteroscedastic": (cx.HeteroscedasticGaussian(), 2, NUMBERS),
+    "laplace-noise": (cx.LaplaceNoise(), 2, NUMBERS),
     "student": (cx.StudentT(), 2, NUMBERS),
     "focal": (cx.Focal(), 3, LABELS),
     "evidential": (cx.EvidentialDirichlet(), 3, LABELS),

@@ -77,9 +77,9 @@ class Task:
     """Options of the network, such as 'hidden=(50,50)' zero_head=True."""
     likelihood: str = "auto"
     """How outputs become probabilities: categorical, bernoulli, label-smoothing, focal,
-    evidential-dirichlet; gaussian, heteroscedastic, heteroscedastic-deviation, student-t, poisson,
-    negative-binomial, quantile, beta-nll, evidential-normal; or FILE.py:NAME of your own; auto is
-    categorical or heteroscedastic, with --target heteroscedastic-deviation."""
+    evidential-dirichlet; gaussian, heteroscedastic, heteroscedastic-deviation, laplace-noise,
+    student-t, poisson, negative-binomial, quantile, beta-nll, evidential-normal; or FILE.py:NAME of
+    your own; auto is categorical or heteroscedastic, with --target heteroscedastic-deviation."""
     weight_decay: float | None = 5e-4
     """Weight decay on the mean loss: a Gaussian prior of precision (training rows x decay).
 

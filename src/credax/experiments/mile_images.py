@@ -92,7 +92,7 @@ CPU = Scale(
     ),
     arms=arms(4, 1000, warmup=2000, samples=50, thinning=20),
     seeds=3,
-    evaluation=Unlike("mnist", 2000),
+    evaluation=Unlike("kmnist", 2000),
     note=(
         "500 rows, so that every step takes all of them; a network of about 2500 parameters, 4 "
         "networks or chains, 3000 steps of MILE and 10 000 of SGHMC in batches of 50"
@@ -105,7 +105,7 @@ EXPERIMENT = Experiment(
     description=(
         "Fashion-MNIST with few rows, so that chains can use all of them in every step: a deep "
         "ensemble, MILE, SGHMC and Laplace with the same network and a standard normal prior. OOD "
-        "rows are MNIST, scored by the largest probability."
+        "rows are Kuzushiji-MNIST, scored by the largest probability."
     ),
     scales={
         "test": replace(
@@ -114,7 +114,7 @@ EXPERIMENT = Experiment(
             arms=arms(2, 8, warmup=10, samples=4, thinning=2),
             training=CPU.training.replace(epochs=2, batch_size=20),
             seeds=1,
-            evaluation=Unlike("mnist", 20),
+            evaluation=Unlike("kmnist", 20),
             note="made-up pictures, few steps: shows that the program runs",
         ),
         "cpu": CPU,
@@ -122,7 +122,7 @@ EXPERIMENT = Experiment(
             CPU,
             data=Data("fashion-mnist", 60_000, 10_000, SHAPE, 10),
             arms=arms(8, 100, warmup=50_000, samples=1000, thinning=10),
-            evaluation=Unlike("mnist", 10_000),
+            evaluation=Unlike("kmnist", 10_000),
             note="all rows, 50 000 steps of warm-up; hours on an accelerator",
         ),
     },
