@@ -104,7 +104,6 @@ def measure(who: str, name: str, split: int, python: str) -> dict[str, float]:
 def one(who: str, name: str, split: int) -> None:
     """The fit itself: prints its numbers as JSON."""
     import credax as cx
-
     from credax.likelihoods.deviation import rounding_noise
 
     data = cx.data.load(f"uci/{name}", split=split)
