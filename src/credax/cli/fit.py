@@ -11,6 +11,7 @@ import tyro
 
 from credax import methods
 from credax.cli.config import Fit, Output, Task, read_arguments
+from credax.cli.distributed import Processes, joined
 from credax.cli.recipes import for_method, recipe_of
 from credax.errors import InputError
 from credax.training.config import Training
@@ -30,7 +31,8 @@ def run(arguments: list[str]) -> None:
             f"fit needs a method before its flags; one of: {', '.join(methods.names())}"
         )
     given = read_flags(name, flags)
-    _fit(Fit(given.method, given.task, given.seed), given.output, given.around)
+    with joined(given.processes) as tells:
+        _fit(Fit(given.method, given.task, given.seed), given.output, given.around, tells)
 
 
 def read_flags(name: str, flags: list[str]) -> Any:
@@ -102,6 +104,7 @@ def _command(record: type, task: type) -> Any:
             ("around", around, None),
             ("task", flat[task], field(default_factory=task)),
             ("output", flat[Output], field(default_factory=Output)),
+            ("processes", flat[Processes], field(default_factory=Processes)),
         ],
         frozen=True,
     )
@@ -123,7 +126,8 @@ def folder_name(config: Fit, name: str) -> str:
     return "_".join(names)
 
 
-def _fit(config: Fit, output: Output, around: str | None = None) -> None:
+def _fit(config: Fit, output: Output, around: str | None = None, tells: bool = True) -> None:
+    """``tells`` says whether this process is the one that prints."""
     from rich.console import Console
 
     from credax.cli.decisions import print_decisions
@@ -140,12 +144,15 @@ def _fit(config: Fit, output: Output, around: str | None = None) -> None:
             config, method=dataclasses.replace(config.method, around=members)
         )
     folder = Path(output.out or Path(DEFAULT_ROOT) / folder_name(config, output.name))
-    if not output.quiet and not output.json:
+    if tells and not output.quiet and not output.json:
         print_decisions(job.dataset, Console())
     if output.dry_run:
         print_plan(job, config, folder, output.json)
         return
-    posterior = job.train(config, folder, False if output.quiet or output.json else None)
+    quiet = output.quiet or output.json or not tells
+    posterior = job.train(config, folder, False if quiet else None)
+    if not tells:
+        return
     saved = saved_run(folder, job.problem if job.code else None)
     result = result_of(saved, Rows(job.dataset, True), posterior)
     if output.json:

@@ -28,7 +28,7 @@ def plan(job: Job, config: Fit, folder: Path) -> dict[str, Any]:
     program = build_program(problem, dynamics, training, train, jax.random.key(config.seed))
     per_epoch = training.steps_per_epoch(len(train))
     example = jax.ShapeDtypeStruct((1, *train.x.shape[1:]), train.x.dtype)
-    states = jax.eval_shape(lambda: program.first(example))
+    states = jax.eval_shape(lambda: program.without_padding(program.first(example)))
     members = len(jax.tree.leaves(jax.eval_shape(program.members, states))[0])
     trained = jax.eval_shape(jax.vmap(dynamics.trained), states)
     numbers = sum(math.prod(leaf.shape) for leaf in jax.tree.leaves(trained))

@@ -14,6 +14,7 @@ from jax.experimental import multihost_utils
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
 from credax.errors import InputError
+from credax.training.mesh import AXES, Layout
 
 
 class Strategy(Protocol):
@@ -110,6 +111,11 @@ class Shard(eqx.Module):
         batched = jax.vmap(function, in_axes=(0, None), spmd_axis_name="members")
         return self._constrain(batched(self._constrain(own, "members"), shared), "members")
 
+    @property
+    def layout(self) -> Layout:
+        """Devices along each axis."""
+        return Layout(self.mesh.shape["members"], self.mesh.shape["data"])
+
     def split_batch(self, batch: Any) -> Any:
         """Rows of a batch over the ``"data"`` axis (inside a member's function)."""
         return self._constrain(batch, "data")
@@ -118,19 +124,6 @@ class Shard(eqx.Module):
         """Move arrays to the mesh: their leading axis along ``axis``, or a copy everywhere."""
         spec = PartitionSpec() if axis is None else PartitionSpec(axis)
         return jax.device_put(tree, NamedSharding(self.mesh, spec))
-
-    def check(self, members: int, batch_size: int) -> None:
-        """Members and batches must divide evenly over the mesh."""
-        for what, count, axis in (
-            ("members", members, "members"),
-            ("batch_size", batch_size, "data"),
-        ):
-            devices = self.mesh.shape[axis]
-            if count % devices:
-                raise InputError(
-                    f"{what} is {count} and the mesh has {devices} devices along '{axis}'; choose "
-                    "a multiple of that, another mesh, or strategy='vmap'"
-                )
 
     def _constrain(self, tree: Any, axis: str) -> Any:
         sharding = NamedSharding(self.mesh, PartitionSpec(axis))
@@ -148,14 +141,9 @@ def on_host(tree: Any) -> Any:
     return jax.tree.map(whole, tree)
 
 
-def default_mesh() -> Mesh:
-    """All devices along the members axis."""
-    return jax.make_mesh((len(jax.devices()), 1), ("members", "data"))
-
-
 def _automatic(mesh: Mesh) -> Mesh:
     """The same devices with axes that the compiler partitions by itself."""
-    if set(mesh.axis_names) != {"members", "data"}:
+    if set(mesh.axis_names) != set(AXES):
         raise InputError(
             f"the mesh has axes {mesh.axis_names}; give jax.make_mesh(shape, ('members', 'data'))"
         )

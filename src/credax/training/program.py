@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Int, Key, PyTree
 
 from credax.networks.convolution import using_implementation
@@ -13,6 +14,7 @@ from credax.training.augment import augment_rows
 from credax.training.config import Training
 from credax.training.dynamics import Info
 from credax.training.members import Shard, Strategy
+from credax.training.mesh import Layout
 
 # Branches of a replica's key. Nothing else folds these in, so streams never meet.
 _INIT, _ORDER, _STEP, _AUGMENT = range(4)
@@ -56,6 +58,13 @@ class Program(eqx.Module):
     streamed: bool
     key: Key[Array, ""]
     convolution: str = "auto"
+    padding: int = 0
+    """Copies of the first replicas that fill up a mesh; no result has them."""
+
+    @property
+    def layout(self) -> Layout | None:
+        """Devices along the axes of the mesh; None without one."""
+        return self.strategy.layout if isinstance(self.strategy, Shard) else None
 
     @property
     def per_epoch(self) -> int:
@@ -70,8 +79,33 @@ class Program(eqx.Module):
     @property
     def keys(self) -> Key[Array, " replicas"]:
         """Each replica's own key, the same in an ensemble of any size."""
-        numbers = jnp.arange(self.dynamics.replicas.count) + self.dynamics.replicas.offset
+        numbers = self._padded_numbers + self.dynamics.replicas.offset
         return jax.vmap(lambda i: jax.random.fold_in(self.key, i))(numbers)
+
+    @property
+    def _padded_numbers(self) -> Int[Array, " replicas"]:
+        count = self.dynamics.replicas.count
+        return jnp.arange(count + self.padding) % count
+
+    def pad(self, tree: PyTree) -> PyTree:
+        """Arrays of all replicas (or members) with the copies that fill up the mesh."""
+        if not self.padding:
+            return tree
+        count = self.dynamics.replicas.count
+        padded = count + self.padding
+
+        def longer(leaf):
+            each = len(leaf) // count  # members of a replica
+            return leaf[np.arange(padded * each) % len(leaf)]
+
+        return jax.tree.map(longer, tree)
+
+    def without_padding(self, tree: PyTree) -> PyTree:
+        """Arrays of the replicas (or members) that were asked for."""
+        if not self.padding:
+            return tree
+        count = self.dynamics.replicas.count
+        return jax.tree.map(lambda leaf: leaf[: len(leaf) // (count + self.padding) * count], tree)
 
     def shuffle(self, epoch: Array) -> Int[Array, "*replicas rows"]:
         """The order of rows in an epoch: one for all replicas, or one each."""
@@ -155,6 +189,8 @@ class Program(eqx.Module):
         variables = self.dynamics.replicas.start
         if variables is None:
             variables = self.strategy(lambda key, _: self.problem.init(key, x), keys, None)
+        else:
+            variables = self.pad(variables)
         if self.dynamics.coupled:
             return self.dynamics.init(keys, variables, self.strategy)
         return self.strategy(lambda own, _: self.dynamics.init(*own), (keys, variables), None)

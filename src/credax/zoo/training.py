@@ -22,6 +22,7 @@ from credax.posterior import Population
 from credax.problem import Problem
 from credax.training import MemberDiverged, Training, fit
 from credax.training.describe import FREE, describe_training
+from credax.training.mesh import devices_at_hand
 from credax.zoo.manifest import Manifest, Storage
 from credax.zoo.reader import Zoo
 from credax.zoo.writer import ZooWriter
@@ -150,9 +151,10 @@ def _batch(folder: Path, done: int, size: int) -> tuple[int, int]:
 
 
 def _together(training: Training | None) -> Training:
-    """Members in one batched program, unless the training says otherwise."""
+    """Members in one batched program, unless the training or several devices say otherwise."""
     training = training or Training()
-    return training.replace(strategy="vmap") if training.strategy == "auto" else training
+    batched = training.strategy == "auto" and devices_at_hand() == 1
+    return training.replace(strategy="vmap") if batched else training
 
 
 def _train(problem, data, training, seed, start, size, run, reporter) -> Population | None:
