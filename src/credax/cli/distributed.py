@@ -78,7 +78,7 @@ def joined(options: Processes) -> Iterator[bool]:
         peers.connect(address)
         yield jax.process_index() == 0
     except BaseException as error:
-        code = _told(error)
+        code = _told(error, peers)
         peers.leave(finished=False)
         os._exit(code)
     sys.stdout.flush()
@@ -113,7 +113,7 @@ def _initialise(options: Processes, peers: Any) -> None:
         ) from error
 
 
-def _told(error: BaseException) -> int:
+def _told(error: BaseException, peers: Any) -> int:
     """Say what ended this process; the exit code."""
     if isinstance(error, InputError | MissingExtra):
         print(f"credax: error: {printable(error)}", file=sys.stderr, flush=True)
@@ -122,7 +122,9 @@ def _told(error: BaseException) -> int:
         return 128 + signal.SIGINT
     if isinstance(error, Terminated):
         return 128 + signal.SIGTERM
-    # It may be what a collective says when another process has ended: that is then said instead.
-    time.sleep(2 * GRACE_SECONDS)
+    # It may be what a collective says when another process has ended: then a sentence is said
+    # instead, and the process ends there.
+    if peers.lost.wait(GRACE_SECONDS):
+        time.sleep(10 * GRACE_SECONDS)
     traceback.print_exception(error, file=sys.stderr)
     return 1

@@ -34,6 +34,8 @@ class Peers:
         self._stderr = os.dup(2)
         self._ending = threading.Lock()
         self._leaving = False
+        self.lost = threading.Event()
+        """Set when another process was seen to end before it had finished."""
         self._connections: dict[int, socket.socket] = {}
 
     def filter_errors(self) -> None:
@@ -112,6 +114,7 @@ class Peers:
         self._connections.pop(index, None)
         if not said.startswith(b"."):
             lost = int(said) if said.isdigit() else index
+            self.lost.set()
             time.sleep(GRACE_SECONDS)
             if not self._leaving:
                 self.end(lost)
@@ -119,6 +122,7 @@ class Peers:
     def end(self, lost: int | None) -> None:
         """Say the sentence, tell the others, and end this process."""
         with self._ending:
+            self.lost.set()
             name = "another process" if lost is None else f"process {lost}"
             self._write(
                 f"credax: stopped; {name} of this training has ended; start all of them again: "

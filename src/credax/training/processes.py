@@ -14,6 +14,11 @@ from credax.training.describe import FREE, compared
 
 _WORDS = {
     "credax": "the version of credax",
+    "method": "the settings of the method",
+    "training": "the settings of the training",
+    "problem": "the network, the likelihood or the prior",
+    "task": "the settings of the data or the network",
+    "dataset": "the data",
     "rows": "the training rows",
     "validation_rows": "the validation rows",
     "engine": "how members run",

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from credax.errors import InputError
+from credax.errors import FolderInUse, InputError
 from credax.files import (
     DamagedFile,
     load_tree,
@@ -105,7 +105,7 @@ class RunFolder:
             self.path.mkdir(parents=True, exist_ok=True)
             self._lock = claim(self.path)
         except BlockingIOError as error:
-            raise InputError(
+            raise FolderInUse(
                 f"another process is training in {self.path}; wait for it or choose another --out"
             ) from error
         except OSError as error:
