@@ -7,6 +7,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -58,10 +59,8 @@ class Planned:
     @property
     def loops(self) -> list[Loop]:
         """In the order of the table."""
-        seeds = range(self.config.seeds)
-        return [
-            Loop(v, text, s) for v in self.variants for text in self.acquisitions for s in seeds
-        ]
+        each = product(self.variants, self.acquisitions, range(self.config.seeds))
+        return [Loop(*one) for one in each]
 
     def arm(self, loop: Loop) -> str:
         """What people read of a loop, beside its seed."""

@@ -6,6 +6,7 @@ done, the command goes on as it would alone and finds every training finished: w
 what it would have written alone.
 """
 
+import logging
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -112,19 +113,21 @@ def _scheduler(address: str) -> Iterator[str]:
     count = address.removeprefix(_LOCAL)
     if not count.isdecimal() or int(count) < 1:
         raise InputError(f"cluster is {address!r}; give the number of workers, such as local:2")
-    import logging
-
-    # A worker that dies is told by the view, once.
-    for name in ("distributed.nanny", "distributed.scheduler", "distributed.core"):
-        logging.getLogger(name).setLevel(logging.ERROR)
+    # What goes wrong with a worker or a training is told by the view.
     with distributed.LocalCluster(
-        n_workers=int(count), threads_per_worker=1, processes=True, dashboard_address=None
+        n_workers=int(count),
+        threads_per_worker=1,
+        processes=True,
+        dashboard_address=None,
+        silence_logs=logging.CRITICAL,
     ) as cluster:
         yield cluster.scheduler_address
 
 
 @contextmanager
 def _client(address: str) -> Iterator[Any]:
+    # What it says of a lost scheduler, with a trace, is told by the view.
+    logging.getLogger("distributed.client").setLevel(logging.CRITICAL)
     client = _distributed().Client(address, timeout=CONNECT_SECONDS, set_as_default=False)
     try:
         yield client

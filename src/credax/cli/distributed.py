@@ -72,9 +72,9 @@ def joined(options: Processes) -> Iterator[bool]:
     from credax.cli.peers import Peers
 
     peers = Peers()
-    _initialise(options, peers)
     address = options.coordinator or os.environ.get("JAX_COORDINATOR_ADDRESS")
     try:
+        _initialise(options, peers)
         peers.connect(address)
         yield jax.process_index() == 0
     except BaseException as error:

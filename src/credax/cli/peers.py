@@ -18,7 +18,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from credax.cli.distributed import GRACE_SECONDS, HEARTBEAT_SECONDS
+from credax.cli.distributed import GRACE_SECONDS, HEARTBEAT_SECONDS, JOIN_SECONDS
 from credax.training.interrupts import position
 
 CODE = 75
@@ -37,6 +37,7 @@ class Peers:
         self.lost = threading.Event()
         """Set when another process was seen to end before it had finished."""
         self._connections: dict[int, socket.socket] = {}
+        self._first = self._joined = False
 
     def filter_errors(self) -> None:
         """Of the compiled libraries' last words only the sentence remains; all else is passed on.
@@ -54,8 +55,9 @@ class Peers:
         from jax.experimental import multihost_utils
 
         content = np.zeros(_TOKEN + 2 + _HOST, np.uint8)
-        server = None
-        if jax.process_index() == 0:
+        self._joined = True
+        server, self._first = None, jax.process_index() == 0
+        if self._first:
             host = (address or "").rpartition(":")[0] or socket.gethostname()
             server = socket.create_server(("127.0.0.1" if host == "127.0.0.1" else "", 0))
             port = server.getsockname()[1].to_bytes(2, "big")
@@ -88,8 +90,7 @@ class Peers:
                 connection.sendall(b"." if finished else b"")
                 connection.shutdown(socket.SHUT_WR)
         until = time.monotonic() + 3 * GRACE_SECONDS
-        first = jax.process_index() == 0
-        while first and not finished and self._connections and time.monotonic() < until:
+        while self._first and not finished and self._connections and time.monotonic() < until:
             time.sleep(0.05)
 
     def _accept(self, server: socket.socket, token: bytes) -> None:
@@ -124,15 +125,18 @@ class Peers:
         with self._ending:
             self.lost.set()
             name = "another process" if lost is None else f"process {lost}"
-            self._write(
-                f"credax: stopped; {name} of this training has ended; start all of them again: "
-                f"{position()}"
-            )
+            words = f"{name} of this training has ended; start all of them again: {position()}"
+            if not self._joined:
+                words = (
+                    f"not all processes of this training have joined within {JOIN_SECONDS} "
+                    "seconds; start all of them, process 0 at the address of --coordinator"
+                )
+            self._write(f"credax: stopped; {words}")
             for connection in list(self._connections.values()):
                 with suppress(OSError):
                     connection.sendall(b"" if lost is None else str(lost).encode())
                     connection.shutdown(socket.SHUT_WR)
-            if jax.process_index() == 0:  # jax ends the others when the first process has ended
+            if self._first:  # jax ends the others when the first process has ended
                 time.sleep(2 * GRACE_SECONDS)
             os._exit(CODE)
 

@@ -196,7 +196,7 @@ def train_one(arguments: tuple[str, ...], number: int) -> None:
 
 
 def _train_on_cluster(bench: Any, config: Reproduce, arguments: Sequence[str]) -> None:
-    """Trials that a worker could not finish, such as those that need others, are left to do here."""
+    """What a worker could not finish, such as trials that need others, is left to do here."""
     from credax.cli.cluster import Work, train_on
 
     works = {

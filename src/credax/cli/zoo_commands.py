@@ -131,7 +131,8 @@ def train_one(arguments: tuple[str, ...], number: int) -> None:
     """One batch of a zoo, on a worker of a cluster."""
     sizes, *flags = arguments
     config, plan = _planned_by(tuple(flags))
-    size = dict(tuple(map(int, pair.split(":"))) for pair in sizes.split(","))[number]
+    pairs = (pair.split(":") for pair in sizes.split(","))
+    size = {int(start): int(size) for start, size in pairs}[number]
     batch = Batch(number, size, batch_folder(plan.folder, number, size))
     train_batch(plan.job.problem, plan.job.dataset, batch, plan.job.task.training, config.seed)
 

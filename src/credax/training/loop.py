@@ -113,6 +113,7 @@ def fit(
         )
 
     program, seconds, run = program_of(method), 0.0, None
+    described: dict[str, Any] = {}
     if folder is not None or several():
         about = about_rows(data, train, held_out, problem)
         described = describe_run(problem, method, training, about, own, config, first)
@@ -277,7 +278,7 @@ class _Loop:
 
     def _chunk(self, carry: Carry, supply, stop: int) -> Carry:
         program, ends = self.program, self.program.dispatch
-        stopped = self.program.pad(self.validation.stopped)
+        stopped: Any = self.program.pad(self.validation.stopped)
         if several() and stopped is not None:  # the same in all, and not an array of this one's
             stopped = np.asarray(stopped)
         for step in range(self.step, stop) if ends else (self.step,):
