@@ -1,6 +1,7 @@
 """Which devices a training uses, and that members are the same on all of them."""
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -10,6 +11,8 @@ from credax.errors import InputError
 from credax.training.engine import build_program
 from credax.training.members import Shard, Vmap
 from credax.training.mesh import Layout, choose_layout
+from credax.training.program import order_of
+from credax.training.supply import StreamSupply
 
 TRAINING = cx.Training(epochs=3, batch_size=20, learning_rate=0.05)
 
@@ -187,3 +190,32 @@ def test_resuming_on_other_devices_gives_the_same_members(problem, blobs, tmp_pa
 )
 def test_meshes_that_do_not_fit(problem, blobs, refused, shape, axes, record, words):
     refused(lambda: fitted(problem, record, blobs, mesh=jax.make_mesh(shape, axes)), words)
+
+
+@pytest.mark.parametrize("name", ["deep-ensemble", "forde"])
+def test_streamed_rows_are_divided_and_change_nothing(problem, blobs, name, tmp_path):
+    """Own batches of each member (and copies of members), and one batch that all share."""
+    record = {"deep-ensemble": cx.DeepEnsemble(3), "forde": cx.FoRDE(members=4)}[name]
+    mesh = jax.make_mesh((2, 2), ("members", "data"), devices=jax.devices()[:4])
+    kept = fitted(problem, record, blobs, mesh=mesh)
+    file = np.memmap(tmp_path / "x", np.float32, "w+", shape=blobs[0].shape)
+    file[:] = blobs[0]
+    streamed = fitted(problem, record, Split(file, blobs[1]), mesh=mesh)
+    assert_same_members(kept, streamed)
+
+
+def test_each_device_gets_its_own_rows_only(problem, blobs):
+    """Two members on two devices, ten rows of twenty each: the rows that the order says."""
+    split, record = Split(*blobs), cx.DeepEnsemble(2)
+    training = TRAINING.replace(placement="stream")
+    mesh = jax.make_mesh((2, 2), ("members", "data"), devices=jax.devices()[:4])
+    dynamics = record.dynamics(problem, split, training)
+    program = build_program(problem, dynamics, training, split, jax.random.key(0), mesh)
+    rows = StreamSupply(split, program)(program, 0)
+    order = np.asarray(order_of(program, jnp.int32(0)))
+    for shard in rows.x.addressable_shards:
+        assert shard.data.shape == (3, 1, 10, 2)
+        member, part = shard.index[1].start or 0, shard.index[2].start or 0
+        for step in range(3):
+            wanted = order[member, 20 * step + part : 20 * step + part + 10]
+            np.testing.assert_array_equal(np.asarray(shard.data)[step, 0], split.x[wanted])

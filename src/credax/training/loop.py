@@ -34,6 +34,7 @@ from credax.training.interrupts import Signals
 from credax.training.members import Shard, on_host
 from credax.training.memory import program_bytes
 from credax.training.observer import Observer
+from credax.training.partition import Rules
 from credax.training.processes import agreed, check_same, check_same_run, several
 from credax.training.program import (
     Carry,
@@ -73,6 +74,7 @@ def fit(
     config: dict[str, Any] | None = None,
     progress: bool | Reporter | None = None,
     mesh: jax.sharding.Mesh | None = None,
+    partition: Rules | None = None,
     observer: Observer | None = None,
 ) -> Posterior:
     """Train a population by a method and return its posterior.
@@ -91,7 +93,9 @@ def fit(
         config: what to write to the folder's ``config.json`` beside what is known here.
         progress: by default a bar on a terminal and a plain line now and then elsewhere; ``True``,
             ``False`` or one's own reporter.
-        mesh: devices with axes ``("members", "data")`` for ``training.strategy == "shard"``.
+        mesh: devices with axes ``("members", "data")``, and perhaps ``"model"``; by default all
+            devices where there are several.
+        partition: of members larger than a device: see `credax.training.partition`.
         observer: shown the members every so many steps, such as `credax.quality.KendallTracker`.
     """
     check_method(method)
@@ -109,7 +113,7 @@ def fit(
 
     def program_of(method):
         return build_program(
-            traced, method.dynamics(traced, train, training), training, train, own, mesh
+            traced, method.dynamics(traced, train, training), training, train, own, mesh, partition
         )
 
     program, seconds, run = program_of(method), 0.0, None
@@ -130,7 +134,7 @@ def fit(
             keep_rows(run.path, train, data.test if isinstance(data, Dataset) else None)
         if first is not None and (run is None or not run.finished):
             stage = Stage(*first, problem, train, held_out, own, folder)
-            networks, seconds = stage.train(fit, progress=progress, mesh=mesh)
+            networks, seconds = stage.train(fit, progress=progress, mesh=mesh, partition=partition)
             method = method.beginning_at(networks)
             program = program_of(method)
         reporter = reporter_for(progress)

@@ -11,10 +11,10 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax.experimental import multihost_utils
-from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from credax.errors import InputError
-from credax.training.mesh import AXES, Layout
+from credax.training.mesh import Layout, automatic
+from credax.training.partition import Partition
 
 
 class Strategy(Protocol):
@@ -102,9 +102,13 @@ def _one_after(tree: Any) -> jax.Array:
 
 
 class Shard(eqx.Module):
-    """Members sharded over a mesh with axes ``("members", "data")``; batches over ``"data"``."""
+    """Members sharded over a mesh with axes ``("members", "data")``; batches over ``"data"``.
 
-    mesh: Mesh = eqx.field(static=True, converter=lambda mesh: _automatic(mesh))
+    With a third axis ``"model"``, arrays of one member are divided over it by ``partition``.
+    """
+
+    mesh: Mesh = eqx.field(static=True, converter=automatic)
+    partition: Partition = Partition()
 
     def __call__(self, function, own, shared):
         """`jax.vmap`, partitioned by the compiler along the members axis."""
@@ -122,12 +126,20 @@ class Shard(eqx.Module):
 
     def place(self, tree: Any, axis: str | None) -> Any:
         """Move arrays to the mesh: their leading axis along ``axis``, or a copy everywhere."""
-        spec = PartitionSpec() if axis is None else PartitionSpec(axis)
-        return jax.device_put(tree, NamedSharding(self.mesh, spec))
+        if axis is None:
+            return jax.device_put(tree, NamedSharding(self.mesh, PartitionSpec()))
+        return jax.device_put(tree, self._shardings(tree, axis))
 
     def _constrain(self, tree: Any, axis: str) -> Any:
-        sharding = NamedSharding(self.mesh, PartitionSpec(axis))
-        return jax.tree.map(lambda leaf: jax.lax.with_sharding_constraint(leaf, sharding), tree)
+        shardings = self._shardings(tree, axis)
+        return jax.tree.map(jax.lax.with_sharding_constraint, tree, shardings)
+
+    def _shardings(self, tree: Any, axis: str) -> Any:
+        if axis == "members" and self.partition.rules:
+            specs = self.partition.specs(tree)
+        else:
+            specs = jax.tree.map(lambda leaf: PartitionSpec(axis), tree)
+        return jax.tree.map(lambda spec: NamedSharding(self.mesh, spec), specs)
 
 
 def on_host(tree: Any) -> Any:
@@ -139,12 +151,3 @@ def on_host(tree: Any) -> Any:
         return multihost_utils.process_allgather(leaf, tiled=True)
 
     return jax.tree.map(whole, tree)
-
-
-def _automatic(mesh: Mesh) -> Mesh:
-    """The same devices with axes that the compiler partitions by itself."""
-    if set(mesh.axis_names) != set(AXES):
-        raise InputError(
-            f"the mesh has axes {mesh.axis_names}; give jax.make_mesh(shape, ('members', 'data'))"
-        )
-    return Mesh(mesh.devices, mesh.axis_names, axis_types=(AxisType.Auto,) * 2)

@@ -5,11 +5,13 @@ from typing import NamedTuple
 
 import jax
 import numpy as np
-from jax.sharding import Mesh
+from jax.sharding import AxisType, Mesh
 
 from credax.errors import InputError
 
 AXES = ("members", "data")
+MODEL = "model"
+"""A third axis, over which the arrays of one member are divided."""
 SWITCH = "CREDAX_DEVICES"
 """Environment variable: at most so many devices of a process for ``strategy="auto"``."""
 LEAST_ROWS = 8
@@ -76,6 +78,15 @@ def mesh_of(layout: Layout) -> Mesh:
     if layout.devices == jax.device_count():
         return jax.make_mesh(layout, AXES)
     return Mesh(np.array(jax.devices()[: layout.devices]).reshape(layout), AXES)
+
+
+def automatic(mesh: Mesh) -> Mesh:
+    """The same devices with axes that the compiler partitions by itself."""
+    if set(mesh.axis_names) not in (set(AXES), {*AXES, MODEL}):
+        raise InputError(
+            f"the mesh has axes {mesh.axis_names}; give jax.make_mesh(shape, ('members', 'data'))"
+        )
+    return Mesh(mesh.devices, mesh.axis_names, axis_types=(AxisType.Auto,) * len(mesh.axis_names))
 
 
 def check_layout(layout: Layout, members: int, batch_size: int, coupled: bool) -> None:

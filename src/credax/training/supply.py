@@ -1,13 +1,15 @@
 """Where training rows are: all on the device, or streamed from the host a chunk at a time."""
 
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.sharding import NamedSharding, PartitionSpec
 
 from credax.data.dataset import Split
-from credax.training.members import Shard
+from credax.training.members import Shard, on_host
 from credax.training.program import Program, Rows, order_of
 
 STREAM_BYTES = 256 * 2**20
@@ -49,11 +51,13 @@ class StreamSupply:
     """Ready batches of the next steps, gathered on the host while the device computes.
 
     The order of rows is the one the device would use, so streaming changes no number. Memory:
-    two chunks of at most 256 MiB.
+    two chunks of at most 256 MiB. Over a mesh, each process reads the rows of its own devices.
     """
 
     def __init__(self, split: Split, program: Program):
         self._x, self._y = split.x, narrow(split.y)
+        strategy = program.strategy
+        self._mesh = strategy.mesh if isinstance(strategy, Shard) else None
         replicas = program.dynamics.replicas
         orders = 1 if replicas.shared_batches else replicas.count
         row = int(np.prod(split.x.shape[1:], dtype=int)) * split.x.dtype.itemsize
@@ -80,12 +84,36 @@ class StreamSupply:
         epoch, size = step // program.per_epoch, program.training.batch_size
         if epoch not in self._orders:
             self._orders = {e: o for e, o in self._orders.items() if e >= epoch - 1}
-            self._orders[epoch] = np.asarray(order_of(program, jnp.int32(epoch)))
+            self._orders[epoch] = np.asarray(on_host(order_of(program, jnp.int32(epoch))))
         first = (step % program.per_epoch) * size
         return self._orders[epoch][..., first : first + size]
 
     def _gather(self, index: np.ndarray) -> Rows:
+        if self._mesh is None:
+            return jax.device_put(self._read(index))
+        axes = (None, "members", "data") if index.ndim == 3 else (None, "data")
+        return self._sharded(index, NamedSharding(self._mesh, PartitionSpec(*axes)))
+
+    def _sharded(self, index: np.ndarray, sharding: NamedSharding) -> Rows:
+        """Each process reads the rows of its own devices, and a part that several have once."""
+        read: dict[str, Rows] = {}
+
+        def part(where: tuple[slice, ...], name: int) -> np.ndarray:
+            key = str(where[: index.ndim])
+            if key not in read:
+                read[key] = self._read(index[where[: index.ndim]])
+            return read[key][name]
+
+        arrays = [
+            jax.make_array_from_callback(
+                (*index.shape, *array.shape[1:]), sharding, partial(part, name=name)
+            )
+            for name, array in enumerate((self._x, self._y))
+        ]
+        return Rows(*arrays)
+
+    def _read(self, index: np.ndarray) -> Rows:
         # Sorted unique rows: a file on disk is then read once and forwards.
         unique, inverse = np.unique(index, return_inverse=True)
         inverse = inverse.reshape(index.shape)
-        return jax.device_put(Rows(np.asarray(self._x[unique])[inverse], self._y[unique][inverse]))
+        return Rows(np.asarray(self._x[unique])[inverse], self._y[unique][inverse])
