@@ -1,11 +1,14 @@
 """Parquet and feather files by pyarrow, bounded before they are expanded."""
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from credax.errors import DamagedFile, InputError, MissingExtra
-from credax.reading.regular import damage, read_bytes
+from credax.reading.regular import damage, open_regular, read_bytes
 
 MOST_CELLS = 2**28
 """Rows times columns: run-length coding can declare any number of rows in a few bytes."""
@@ -43,3 +46,29 @@ def _check(path: Path, rows: int, columns: int) -> None:
         raise InputError(
             f"{path} has {rows} rows of {columns} columns; at most {MOST_CELLS} cells are read"
         )
+
+
+def column_batches(
+    path: str | os.PathLike[str], size: int
+) -> tuple[int, list[str], Iterator[dict[str, np.ndarray]]]:
+    """Rows and columns of a ``.parquet`` file, and the columns' arrays, ``size`` rows at a time.
+
+    Missing numbers are NaN. Memory: a group of rows of the file.
+    """
+    path = Path(path)
+    try:
+        from pyarrow import parquet
+    except ImportError:
+        raise MissingExtra("pyarrow", "data", "reading .parquet files") from None
+    source = open_regular(path)
+    with damage(path, "write it again", problem="is not a readable .parquet file"):
+        file = parquet.ParquetFile(source)
+
+    def batches() -> Iterator[dict[str, np.ndarray]]:
+        with source, damage(path, "write it again", problem="is not a readable .parquet file"):
+            for batch in file.iter_batches(size, use_threads=False):
+                batch.validate(full=True)
+                columns = zip(batch.schema.names, batch.columns, strict=True)
+                yield {name: each.to_numpy(zero_copy_only=False) for name, each in columns}
+
+    return file.metadata.num_rows, list(file.schema_arrow.names), batches()
