@@ -1,7 +1,7 @@
 """Rows larger than memory: folders of mapped ``.npy`` files, and Parquet turned into one."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +13,7 @@ from credax.data.checks import as_float32, as_labels
 from credax.data.dataset import Dataset, Split, Task
 from credax.data.holdout import rows_held
 from credax.errors import InputError
-from credax.reading.columnar import column_batches
+from credax.reading.columnar import Batches, column_batches
 from credax.standardise import Standardise
 
 FIRST = "x_train.npy"
@@ -109,36 +109,51 @@ def store_parquet(
     folder = Path(folder)
     if folder.exists() and any(folder.iterdir()):
         raise InputError(f"{folder} holds other files; choose an empty or new folder")
-    rows, names, batches = column_batches(path, BATCH_ROWS)
-    odd = [name for name in (target, *ignore) if name not in names]
-    if odd:
-        raise InputError(f"{path} has no column {odd[0]!r}; it has {', '.join(names[:8])}")
-    features = [name for name in names if name not in (target, *ignore)]
-    held = np.zeros(rows, bool)
-    held[np.random.default_rng(seed).permutation(rows)[: rows_held(rows, test_fraction)]] = True
+    with column_batches(path, BATCH_ROWS) as (rows, names, batches):
+        odd = [name for name in (target, *ignore) if name not in names]
+        if odd:
+            raise InputError(f"{path} has no column {odd[0]!r}; it has {', '.join(names[:8])}")
+        features = [name for name in names if name not in (target, *ignore)]
+        held = np.zeros(rows, bool)
+        chosen = np.random.default_rng(seed).permutation(rows)[: rows_held(rows, test_fraction)]
+        held[chosen] = True
+        _store(folder, _blocks(batches, features, target, path), held, len(features))
+    return folder
+
+
+def _blocks(
+    batches: Batches, features: list[str], target: str, path: object
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Inputs and targets of each batch."""
+    for batch in batches:
+        x = np.stack([_numbers(batch[name], name, path) for name in features], 1)
+        yield as_float32(x), _numbers(batch[target], target, path)
+
+
+def _store(
+    folder: Path, blocks: Iterator[tuple[np.ndarray, np.ndarray]], held: np.ndarray, width: int
+) -> None:
+    """Write each row into the arrays of its part, in order; those ``held`` are test rows."""
     folder.mkdir(parents=True, exist_ok=True)
     counts = {"train": int((~held).sum()), "test": int(held.sum())}
     x = {
-        name: open_memmap(folder / f".x_{name}.npy", "w+", np.float32, (count, len(features)))
+        name: open_memmap(folder / f".x_{name}.npy", "w+", np.float32, (count, width))
         for name, count in counts.items()
     }
     y: dict[str, list[np.ndarray]] = {name: [] for name in counts}
     done, start = dict.fromkeys(counts, 0), 0
-    for batch in batches:
-        columns = [_numbers(batch[name], name, path) for name in features]
-        block, answers = as_float32(np.stack(columns, 1)), _numbers(batch[target], target, path)
+    for block, answers in blocks:
         own = held[start : start + len(block)]
-        for name, chosen in (("train", ~own), ("test", own)):
-            count = int(chosen.sum())
-            x[name][done[name] : done[name] + count] = block[chosen]
-            y[name].append(answers[chosen])
+        for name, rows in (("train", ~own), ("test", own)):
+            count = int(rows.sum())
+            x[name][done[name] : done[name] + count] = block[rows]
+            y[name].append(answers[rows])
             done[name] += count
         start += len(block)
     for name in ("test", "train"):  # x_train.npy last: with it the folder is whole
         x[name].flush()
         np.save(folder / f"y_{name}.npy", np.concatenate(y[name]))
         os.replace(folder / f".x_{name}.npy", folder / f"x_{name}.npy")
-    return folder
 
 
 def _numbers(column: np.ndarray, name: str, path: object) -> np.ndarray:

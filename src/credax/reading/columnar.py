@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -48,9 +49,13 @@ def _check(path: Path, rows: int, columns: int) -> None:
         )
 
 
+Batches = Iterator[dict[str, np.ndarray]]
+
+
+@contextmanager
 def column_batches(
     path: str | os.PathLike[str], size: int
-) -> tuple[int, list[str], Iterator[dict[str, np.ndarray]]]:
+) -> Iterator[tuple[int, list[str], Batches]]:
     """Rows and columns of a ``.parquet`` file, and the columns' arrays, ``size`` rows at a time.
 
     Missing numbers are NaN. Memory: a group of rows of the file.
@@ -60,15 +65,16 @@ def column_batches(
         from pyarrow import parquet
     except ImportError:
         raise MissingExtra("pyarrow", "data", "reading .parquet files") from None
-    source = open_regular(path)
-    with damage(path, "write it again", problem="is not a readable .parquet file"):
-        file = parquet.ParquetFile(source)
+    problem = "is not a readable .parquet file"
+    with open_regular(path) as source:
+        with damage(path, "write it again", problem=problem):
+            file = parquet.ParquetFile(source)
 
-    def batches() -> Iterator[dict[str, np.ndarray]]:
-        with source, damage(path, "write it again", problem="is not a readable .parquet file"):
-            for batch in file.iter_batches(size, use_threads=False):
-                batch.validate(full=True)
-                columns = zip(batch.schema.names, batch.columns, strict=True)
-                yield {name: each.to_numpy(zero_copy_only=False) for name, each in columns}
+        def batches() -> Batches:
+            with damage(path, "write it again", problem=problem):
+                for batch in file.iter_batches(size, use_threads=False):
+                    batch.validate(full=True)
+                    columns = zip(batch.schema.names, batch.columns, strict=True)
+                    yield {name: each.to_numpy(zero_copy_only=False) for name, each in columns}
 
-    return file.metadata.num_rows, list(file.schema_arrow.names), batches()
+        yield file.metadata.num_rows, list(file.schema_arrow.names), batches()
