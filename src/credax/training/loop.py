@@ -51,7 +51,7 @@ from credax.training.run import RunFolder
 from credax.training.schedule import rate_of, rate_text
 from credax.training.stored import FILE as ROWS_FILE
 from credax.training.stored import keep_rows
-from credax.training.supply import DeviceSupply, StreamSupply, narrow
+from credax.training.supply import DeviceSupply, StreamSupply, Supply, narrow
 from credax.training.validation import Validation
 
 RECORDS = 200
@@ -238,7 +238,7 @@ class _Loop:
 
     def _train(self, carry: Carry) -> Carry:
         program = self.program
-        supply = (StreamSupply if program.streamed else DeviceSupply)(self.data, program)
+        supply: Supply = (StreamSupply if program.streamed else DeviceSupply)(self.data, program)
         every = program.per_epoch * -(-program.training.epochs // RECORDS)
         # Processes of one training must agree on every chunk, so theirs do not follow the clock.
         alone = not several()
@@ -248,7 +248,7 @@ class _Loop:
             self._observe(carry)
         while self.step < program.total and not self.validation.finished:
             boundary = min(recorded + every, program.total)
-            stop = min(self.step + length, boundary, self.step + (supply.longest or boundary))
+            stop = min(self.step + length, boundary, supply.end(self.step, program.total))
             if self.observer is not None:
                 stop = min(stop, self.step + self.observer.every - self.step % self.observer.every)
             began = time.monotonic()
@@ -283,8 +283,8 @@ class _Loop:
     def _chunk(self, carry: Carry, supply, stop: int) -> Carry:
         program, ends = self.program, self.program.dispatch
         stopped: Any = self.program.pad(self.validation.stopped)
-        if several() and stopped is not None:  # the same in all, and not an array of this one's
-            stopped = np.asarray(stopped)
+        if several() and stopped is not None:
+            stopped = np.asarray(stopped)  # the same in all processes
         for step in range(self.step, stop) if ends else (self.step,):
             rows = supply(program, step)
             last = step + 1 if ends else stop
@@ -322,8 +322,7 @@ class _Loop:
         alive = np.asarray(self._own(carry.alive))
         line: dict[str, Any] = {"epoch": self.step / self.program.per_epoch, "step": self.step}
         for name, total in totals.items():
-            each = np.asarray(total, np.float64) / steps
-            line |= entries(name, each, alive)
+            line |= entries(name, np.asarray(total, np.float64) / steps, alive)
         rate = rate_of(self.program.training, self.program.num_data)
         known = rate is not None
         line["learning_rate"] = float(rate(jnp.float32(self.step - 1))) if known else None
@@ -338,15 +337,16 @@ class _Loop:
         self.reporter.update(line["epoch"], self.text)
         return carry._replace(totals=jax.tree.map(jnp.zeros_like, carry.totals))
 
-    def _checkpoint(self, carry: Carry) -> dict[str, Any]:
-        arrays = self._own(carry._replace(order=()))
-        return {"carry": arrays, "validation": on_host(self.validation.arrays)}
-
     def _save(self, carry: Carry) -> None:
         if self.folder is not None:
             metadata = {"step": self.step, "seconds": round(self.seconds, 3), "dead": self.diverged}
             metadata["compile_seconds"] = round(self.compiling, 3)
-            self.folder.save_state(self._checkpoint(carry), metadata)
+            tree = {"carry": carry._replace(order=()), "validation": self.validation.arrays}
+            if several():
+                self.folder.save_parts(tree, metadata)
+            else:
+                tree["carry"] = self._own(tree["carry"])
+                self.folder.save_state(tree, metadata)
             self.signals.unsaved = False
             self._tell()
 
@@ -362,7 +362,7 @@ class _Loop:
 
     def _finish(self, carry: Carry) -> Posterior:
         program, began = self.program, time.monotonic()
-        if self.seconds > CHECKPOINT_SECONDS:  # computing the posterior may take long too
+        if agreed(self.seconds > CHECKPOINT_SECONDS):  # computing the posterior may take long too
             self._save(carry)
         self.signals.unsaved = False
         self.reporter.update(self.step / program.per_epoch, "computing the posterior")

@@ -44,6 +44,12 @@ class Rows(NamedTuple):
 
     x: Any
     y: Any
+    first: Any = 0
+    """The step of the first batch, of a streamed chunk."""
+
+    def at(self, index: Any) -> tuple[Any, Any]:
+        """Some of the rows."""
+        return self.x[index], self.y[index]
 
 
 class Program(eqx.Module):
@@ -134,14 +140,14 @@ class Program(eqx.Module):
         batch = self.problem.prepare(x, y, weight)
         return self.strategy.split_batch(batch) if isinstance(self.strategy, Shard) else batch
 
-    def step(self, carry: Carry, rows: Rows, step: Array, start: Array, stopped: Stopped) -> Carry:
-        """One step of every replica; streamed ``rows`` begin with the batches of ``start``.
+    def step(self, carry: Carry, rows: Rows, step: Array, stopped: Stopped) -> Carry:
+        """One step of every replica.
 
         Members that have ``stopped`` stay as they are.
         """
         if self.streamed:
             order = carry.order
-            supply = jax.tree.map(lambda leaf: leaf[step - start], rows)
+            supply = rows.at(step - rows.first)
         else:
             fresh = step % self.per_epoch == 0
             shuffle = lambda: self.shuffle(step // self.per_epoch)  # noqa: E731
@@ -150,7 +156,7 @@ class Program(eqx.Module):
         common = jax.random.fold_in(self.key, _SHARED)
         together = self.dynamics.replicas.shared_batches
         if self.dynamics.coupled:
-            x, y = supply if self.streamed else jax.tree.map(lambda leaf: leaf[supply], rows)
+            x, y = supply if self.streamed else rows.at(supply)
             batch = self.batch(_branch(common, _AUGMENT, step), x, y, step)
             keys = jax.vmap(lambda key: _branch(key, _STEP, step))(self.keys)
             result = self.dynamics.step(keys, carry.states, batch, self.strategy, carry.alive)
@@ -159,7 +165,7 @@ class Program(eqx.Module):
         def replica(own, shared):
             key, state, mine = own
             supply = shared if together else mine
-            x, y = supply if self.streamed else jax.tree.map(lambda leaf: leaf[supply], rows)
+            x, y = supply if self.streamed else rows.at(supply)
             # A key that is the same for all members makes vmap compute the batch once.
             augment_key = common if self.training.shared_augment else key
             batch = self.batch(_branch(augment_key, _AUGMENT, step), x, y, step)
@@ -198,7 +204,8 @@ class Program(eqx.Module):
     def no_info(self, states: PyTree, example: Rows) -> PyTree:
         """Zero totals, shaped like what a step reports."""
         size = self.training.batch_size
-        rows = jax.tree.map(lambda a: jax.ShapeDtypeStruct((size, *a.shape[1:]), a.dtype), example)
+        like = lambda a: jax.ShapeDtypeStruct((size, *a.shape[1:]), a.dtype)  # noqa: E731
+        rows = Rows(like(example.x), like(example.y))
 
         def report(keys, states, rows):
             if self.dynamics.coupled:
@@ -244,8 +251,8 @@ def advance(inputs: tuple[Program, Rows, Array, Array, Stopped], carry: Carry) -
     program, rows, start, stop, stopped = inputs
     with using_implementation(program.convolution):
         if program.dispatch:
-            return program.step(carry, rows, start, start, stopped)
-        one = lambda step, carry: program.step(carry, rows, step, start, stopped)  # noqa: E731
+            return program.step(carry, rows, start, stopped)
+        one = lambda step, carry: program.step(carry, rows, step, stopped)  # noqa: E731
         return jax.lax.fori_loop(start, stop, one, carry)
 
 
