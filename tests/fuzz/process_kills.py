@@ -107,7 +107,9 @@ def main():
                 if joined and took > SECONDS:
                     faults.append(f"{number!r} of {victim}: the others ended after {took:.0f} s")
                 kills += alive
-                faults += [f"{number!r} of {victim}: {fault}" for fault in faults_of(found, victim)]
+                wrong = [f"{number!r} of {victim}: {fault}" for fault in faults_of(found, victim)]
+                faults += wrong
+                print("\n".join(wrong), end="", flush=True)
             found = ended(start(folder, options.processes, options.epochs), 600)
             if any(code for code, _ in found):
                 faults.append(f"{folder.name} did not resume: {found}")

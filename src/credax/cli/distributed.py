@@ -17,6 +17,7 @@ from credax.training.interrupts import Interrupted, Terminated
 
 JOIN_SECONDS = 120
 HEARTBEAT_SECONDS = 60
+SHUTDOWN_SECONDS = 86400
 GRACE_SECONDS = 2.0
 """How long a process may go on to its own end, such as an error that all of them have."""
 
@@ -98,6 +99,8 @@ def _initialise(options: Processes, peers: Any) -> None:
             options.process_id,
             initialization_timeout=JOIN_SECONDS,
             heartbeat_timeout_seconds=HEARTBEAT_SECONDS,
+            # At the end the others wait for the first process, which measures the metrics.
+            shutdown_timeout_seconds=SHUTDOWN_SECONDS,
         )
     except ValueError as error:
         raise InputError(
@@ -124,7 +127,7 @@ def _told(error: BaseException, peers: Any) -> int:
         return 128 + signal.SIGTERM
     # It may be what a collective says when another process has ended: then a sentence is said
     # instead, and the process ends there.
-    if peers.lost.wait(GRACE_SECONDS):
+    if peers.lost.wait(5 * GRACE_SECONDS):
         time.sleep(10 * GRACE_SECONDS)
     traceback.print_exception(error, file=sys.stderr)
     return 1

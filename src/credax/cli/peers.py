@@ -107,18 +107,29 @@ class Peers:
                     connection.close()
 
     def _watch(self, index: int, connection: socket.socket) -> None:
-        """Until the other end closes: with a dot it has finished, without one it was lost."""
+        """Until the other end closes: with a dot it has finished, without one it was lost.
+
+        The first process, to which all are connected, says which one was lost.
+        """
         said = b""
         with suppress(OSError):
-            while got := connection.recv(64):
+            while not said.endswith(b"\n") and (got := connection.recv(64)):
                 said += got
         self._connections.pop(index, None)
         if not said.startswith(b"."):
-            lost = int(said) if said.isdigit() else index
-            self.lost.set()
-            time.sleep(GRACE_SECONDS)
-            if not self._leaving:
-                self.end(lost)
+            self._lost(int(said) if said.strip().isdigit() else index)
+
+    def _lost(self, index: int) -> None:
+        self.lost.set()
+        self._tell(index)
+        time.sleep(GRACE_SECONDS)
+        if not self._leaving:
+            self.end(index)
+
+    def _tell(self, lost: int) -> None:
+        for connection in list(self._connections.values()) if self._first else ():
+            with suppress(OSError):
+                connection.sendall(f"{lost}\n".encode())
 
     def end(self, lost: int | None) -> None:
         """Say the sentence, tell the others, and end this process."""
@@ -132,10 +143,6 @@ class Peers:
                     "seconds; start all of them, process 0 at the address of --coordinator"
                 )
             self._write(f"credax: stopped; {words}")
-            for connection in list(self._connections.values()):
-                with suppress(OSError):
-                    connection.sendall(b"" if lost is None else str(lost).encode())
-                    connection.shutdown(socket.SHUT_WR)
             if self._first:  # jax ends the others when the first process has ended
                 time.sleep(2 * GRACE_SECONDS)
             os._exit(CODE)

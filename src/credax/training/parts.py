@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PyTree
 
@@ -19,7 +20,7 @@ def own_parts(tree: PyTree, first: bool) -> dict[str, np.ndarray]:
     """What this process writes of arrays; those on its host alone only if it is the ``first``."""
     found = {}
     for name, leaf in zip(tree_names(tree), jax.tree.leaves(tree), strict=True):
-        if jax.dtypes.issubdtype(getattr(leaf, "dtype", None), jax.dtypes.prng_key):
+        if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
             leaf = jax.random.key_data(leaf)
         if not isinstance(leaf, jax.Array) or leaf.is_fully_addressable:
             if first:

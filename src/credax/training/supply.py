@@ -2,7 +2,7 @@
 
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
-from typing import Protocol
+from typing import Any, Protocol
 
 import jax
 import jax.numpy as jnp
@@ -118,7 +118,7 @@ class StreamSupply:
         """Each process reads the rows of its own devices, and a part that several have once."""
         read: dict[str, tuple[np.ndarray, np.ndarray]] = {}
 
-        def part(where: tuple[slice, ...], name: int) -> np.ndarray:
+        def part(where: Any, name: int) -> np.ndarray:
             key = str(where[: index.ndim])
             if key not in read:
                 read[key] = self._read(index[where[: index.ndim]])
