@@ -4,6 +4,7 @@ import os
 import re
 import signal
 import sys
+import threading
 import time
 import traceback
 from collections.abc import Iterator
@@ -92,12 +93,16 @@ def _initialise(options: Processes, peers: Any) -> None:
     peers.filter_errors()
     # It takes SIGTERM for itself, on which a training writes a checkpoint.
     jax.config.update("jax_enable_preemption_service", False)
+    # Before jax gives up waiting, which can abort the process without a word.
+    given_up = threading.Timer(JOIN_SECONDS, peers.end, (None,))
+    given_up.daemon = True
+    given_up.start()
     try:
         jax.distributed.initialize(
             options.coordinator,
             options.processes,
             options.process_id,
-            initialization_timeout=JOIN_SECONDS,
+            initialization_timeout=2 * JOIN_SECONDS,
             heartbeat_timeout_seconds=HEARTBEAT_SECONDS,
             # At the end the others wait for the first process, which measures the metrics.
             shutdown_timeout_seconds=SHUTDOWN_SECONDS,
@@ -114,6 +119,8 @@ def _initialise(options: Processes, peers: Any) -> None:
             f"no answer of all processes at {where} within {JOIN_SECONDS} seconds ({words}); start "
             "all of them, process 0 at that address, with a port that is free"
         ) from error
+    finally:
+        given_up.cancel()
 
 
 def _told(error: BaseException, peers: Any) -> int:
