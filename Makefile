@@ -49,6 +49,8 @@ fuzz: .venv/dev  ## damaged files of every format through their readers; fails o
 
 kills: .venv/dev  ## runs stopped by SIGKILL, SIGTERM and SIGINT at random must end with the same bytes
 	$(BIN)/python tests/fuzz/kills.py --count 100 --seed $(SEED)
+	$(BIN)/python tests/fuzz/process_kills.py --count 20 --seed $(SEED)
+	$(BIN)/python tests/fuzz/cluster_kills.py --kills 6 --seed $(SEED)
 
 clean:
 	rm -rf .venv .jax_cache docs/_build

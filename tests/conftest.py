@@ -12,6 +12,8 @@ _ROOT = Path(__file__).resolve().parent.parent
 os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(_ROOT / ".jax_cache"))
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.1")
 os.environ.setdefault("JAX_NUM_CPU_DEVICES", "8")
+# One of them, unless a test says otherwise: programs for eight take longer to compile.
+os.environ.setdefault("CREDAX_DEVICES", "1")
 # Tests compile much and compute little: without LLVM's optimiser a fifth of all time is saved.
 # Those that compare bits with programs compiled elsewhere have a run of their own (Makefile).
 _OPTIMISED = os.environ.get("CREDAX_TEST_OPTIMISED") == "1"

@@ -15,6 +15,10 @@ class DamagedFile(InputError):
     """A file is truncated or altered, or does not hold what it should."""
 
 
+class FolderInUse(InputError):
+    """Another process is at work in the folder; it may be free later."""
+
+
 class MissingExtra(ImportError):
     """An optional package is not installed; the message names the pip command."""
 

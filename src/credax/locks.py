@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 from typing import IO, Any
 
-from credax.errors import InputError
+from credax.errors import FolderInUse, InputError
 
 
 def claim(folder: Path) -> IO[Any]:
@@ -29,7 +29,7 @@ def claim_folder(folder: Path) -> IO[Any]:
         folder.mkdir(parents=True, exist_ok=True)
         return claim(folder)
     except BlockingIOError as error:
-        raise InputError(
+        raise FolderInUse(
             f"another process is at work in {folder}; wait for it or choose another folder"
         ) from error
     except OSError as error:

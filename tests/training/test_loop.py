@@ -325,12 +325,6 @@ def test_config_is_resolved_json(split, tmp_path):
     assert config["rows"]["count"] == 60
 
 
-def test_members_must_divide_over_the_mesh(split):
-    mesh = jax.make_mesh((8, 1), ("members", "data"))
-    with pytest.raises(InputError, match="8 devices along 'members'"):
-        cx.fit(PROBLEM, cx.DeepEnsemble(members=3), split, training=TRAINING, mesh=mesh)
-
-
 @pytest.mark.slow
 def test_shared_augmentation_is_one_draw_for_all():
     """Members that differ in nothing stay equal exactly when the draw is shared."""

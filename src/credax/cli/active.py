@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 import tyro
 
-from credax.cli.config import Names, Task, read_arguments
+from credax.cli.config import Cluster, Names, Task, read_arguments
 from credax.cli.recipes import recipe_of
 from credax.errors import InputError, unknown
 
@@ -136,6 +136,7 @@ class Compare:
     """Gradient steps of every training, whatever the number of labels; they decide the epochs."""
     keep_members: bool = False
     """Keep the trained members of all rounds, not of the last only."""
+    cluster: Cluster = None
     task: tyro.conf.OmitArgPrefixes[Task] = field(default_factory=Task)
     out: str | None = None
     """Folder; the same command resumes."""
@@ -153,7 +154,7 @@ def run(arguments: list[str]) -> None:
     name, *flags = arguments
     if name not in COMMANDS:
         raise unknown("active command", name, COMMANDS)
-    config = _read(name, flags)
+    config = read(name, flags)
     if name == "compare":
         from credax.cli import active_compare
 
@@ -164,7 +165,8 @@ def run(arguments: list[str]) -> None:
     getattr(active_person, name)(config)
 
 
-def _read(name: str, flags: list[str]) -> Any:
+def read(name: str, flags: list[str]) -> Any:
+    """The settings of a command under ``active``."""
     program = f"credax active {name}"
     if name == "start":
         default = Start(task=_as(PoolTask, _for_few(recipe_of(flags))))

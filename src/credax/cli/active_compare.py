@@ -4,8 +4,12 @@ import csv
 import dataclasses
 import io
 import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -13,7 +17,7 @@ from credax.active.history import History
 from credax.active.loop import run as run_loop
 from credax.active.repeated import duplicates, origins, repeated
 from credax.cli.acquisitions import read_acquisition
-from credax.cli.active import Compare
+from credax.cli.active import Compare, read
 from credax.cli.command import COMMAND
 from credax.cli.config import to_json
 from credax.cli.job import Job
@@ -32,11 +36,62 @@ PASSED = ("query", "rounds", "initial", "retrain", "scoring_pool", "steps", "kee
 """Settings that the loop knows by the same names."""
 
 
-def compare(config: Compare, flags: list[str]) -> None:
-    """Run every loop in a folder of its own, then tabulate and report."""
-    from rich.console import Console
+class Loop(NamedTuple):
+    """One active learning loop."""
 
-    variants = read_variants(config.methods, None, config.task, config.members, flags)
+    variant: Variant
+    acquisition: str
+    seed: int
+
+
+@dataclass(frozen=True)
+class Planned:
+    """What a comparison runs: every method, acquisition and seed."""
+
+    config: Compare
+    job: Job
+    dataset: Dataset
+    variants: list[Variant]
+    acquisitions: dict[str, Any]
+    final: Any
+    root: Path
+
+    @property
+    def loops(self) -> list[Loop]:
+        """In the order of the table."""
+        each = product(self.variants, self.acquisitions, range(self.config.seeds))
+        return [Loop(*one) for one in each]
+
+    def arm(self, loop: Loop) -> str:
+        """What people read of a loop, beside its seed."""
+        text = loop.acquisition
+        return text if len(self.variants) == 1 else f"{loop.variant.label}, {text}"
+
+    def folder(self, loop: Loop) -> Path:
+        """Where a loop is kept."""
+        return self.root / f"{_plain(loop.variant.label)}_{_plain(loop.acquisition)}_{loop.seed}"
+
+    def run(self, loop: Loop, progress: bool | None) -> History:
+        """Run, resume or read a loop."""
+        job = self.job.with_task(loop.variant.task)
+        return run_loop(
+            job.problem,
+            loop.variant.method,
+            self.dataset,
+            acquisition=self.acquisitions[loop.acquisition],
+            final=self.final,
+            key=loop.seed,
+            training=job.training,
+            folder=self.folder(loop),
+            progress=progress,
+            **{name: getattr(self.config, name) for name in PASSED},
+        )
+
+
+def planned(config: Compare, flags: Sequence[str]) -> Planned:
+    """Every loop of a comparison; ``flags`` say which settings were chosen."""
+    chosen = (config.task, config.members, list(flags))
+    variants = read_variants(config.methods, None, *chosen)
     acquisitions = {text: read_acquisition(text) for text in config.acquisitions}
     if not acquisitions:
         raise InputError("acquisitions is empty; name at least one, such as --acquisitions random")
@@ -46,29 +101,46 @@ def compare(config: Compare, flags: list[str]) -> None:
     root = Path(config.out or Path(DEFAULT_ROOT) / f"active_compare_{name}")
     final = None
     if config.final is not None:
-        (final,) = read_variants((config.final,), None, config.task, config.members, flags)
-    console = Console(stderr=True, quiet=config.quiet or config.json)
-    seeds = range(config.seeds)
-    arms = [(v, text, seed) for v in variants for text in acquisitions for seed in seeds]
+        final = read_variants((config.final,), None, *chosen)[0].method
+    return Planned(config, job, dataset, variants, acquisitions, final, root)
+
+
+@lru_cache(maxsize=1)
+def _planned_by(flags: tuple[str, ...]) -> Planned:
+    return planned(read("compare", list(flags)), flags)
+
+
+def train_one(arguments: tuple[str, ...], number: int) -> None:
+    """One of the loops of a comparison, on a worker of a cluster."""
+    plan = _planned_by(arguments)
+    plan.run(plan.loops[number], False)
+
+
+def compare(config: Compare, flags: list[str]) -> None:
+    """Run every loop in a folder of its own, then tabulate and report."""
+    from rich.console import Console
+
+    plan = planned(config, flags)
+    quiet = config.quiet or config.json
+    console = Console(stderr=True, quiet=quiet)
+    if config.cluster is not None:
+        from credax.cli.cluster import Work, raise_first, train_on
+
+        works = {
+            number: Work(f"{plan.arm(loop)}, seed {loop.seed}", plan.folder(loop))
+            for number, loop in enumerate(plan.loops)
+        }
+        raise_first(train_on(config.cluster, "active_compare", flags, works, quiet), works)
     runs: list[LearningRun] = []
-    for number, (variant, text, seed) in enumerate(arms, 1):
-        arm = text if len(variants) == 1 else f"{variant.label}, {text}"
-        line = f"{arm}, seed {seed}  ({number} of {len(arms)})"
-        console.print(line, markup=False, highlight=False)
-        history = run_loop(
-            job.with_task(variant.task).problem,
-            variant.method,
-            dataset,
-            acquisition=acquisitions[text],
-            final=None if final is None else final.method,
-            key=seed,
-            training=job.with_task(variant.task).training,
-            folder=root / f"{_plain(variant.label)}_{_plain(text)}_{seed}",
-            progress=False if config.quiet or config.json else None,
-            **{name: getattr(config, name) for name in PASSED},
-        )
-        runs.append(learning_run(arm, seed, history, dataset, config.repeat))
-    learning = _learning(config, job, variants, dataset, runs)
+    for number, loop in enumerate(plan.loops, 1):
+        arm = plan.arm(loop)
+        if config.cluster is None:
+            line = f"{arm}, seed {loop.seed}  ({number} of {len(plan.loops)})"
+            console.print(line, markup=False, highlight=False)
+        history = plan.run(loop, False if quiet or config.cluster is not None else None)
+        runs.append(learning_run(arm, loop.seed, history, plan.dataset, config.repeat))
+    root = plan.root
+    learning = _learning(config, plan.job, plan.variants, plan.dataset, runs)
     write_atomic(root / "results.csv", _csv([header(learning), *table(learning)]))
     write_atomic(root / "curves.csv", _csv(curve_rows(learning)))
     write_atomic(root / "report.html", learning_page(learning))

@@ -2,6 +2,9 @@
 
 import dataclasses
 import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -19,24 +22,85 @@ _TERMINAL |= {"mmd_tenths", "ns_tenths", "ns_balanced_tenths"}
 
 def run(arguments: list[str]) -> None:
     """Read the flags, train what is missing, print the table, write the page."""
-    default = Compare(task=recipe_of(arguments))
-    config = read_arguments(Compare, arguments, "credax compare", default)
+    compare(_read(arguments), arguments)
+
+
+def _read(arguments: Sequence[str]) -> Compare:
+    default = Compare(task=recipe_of(list(arguments)))
+    config = read_arguments(Compare, list(arguments), "credax compare", default)
     if config.seeds < 1:
         raise InputError(f"seeds is {config.seeds}; give at least 1")
     if not config.methods:
         raise InputError("methods is empty; name at least one, such as --methods single")
-    compare(config, arguments)
+    return config
 
 
-def compare(config: Compare, flags: list[str]) -> None:
-    """Train each method and seed in a run folder of its own, then tabulate and report.
+@dataclass(frozen=True)
+class Planned:
+    """What a comparison trains: each fit with its job and its folder."""
+
+    job: Any
+    fits: list[tuple[Any, Fit, Path]]
+    root: Path
+
+    def title(self, number: int) -> str:
+        """What people read of a fit."""
+        _, fit, folder = self.fits[number]
+        label = folder.name.rpartition("_")[0].removeprefix(fit.method.name).lstrip("-")
+        title = f"{fit.method.title} ({label})" if label else fit.method.title
+        return f"{title}, seed {fit.seed}"
+
+
+def planned(config: Compare, flags: Sequence[str]) -> Planned:
+    """Every method and seed.
 
     ``flags`` say which settings were chosen, and which come from the recipe of the data.
     """
+    from credax.cli.job import Job
+
+    variants = read_variants(config.methods, config.grid, config.task, config.members, list(flags))
+    job = Job.of(config.task)
+    jobs = [job.with_task(variant.task) for variant in variants]
+    name = "_".join(
+        part for part in ("compare", Path(job.task.data).name, config.output.name) if part
+    )
+    root = Path(config.output.out or Path(DEFAULT_ROOT) / name)
+    fits = [
+        (own, Fit(variant.method, own.task, seed), root / f"{variant.label}_{seed}")
+        for own, variant in zip(jobs, variants, strict=True)
+        for seed in range(config.seeds)
+    ]
+    return Planned(job, fits, root)
+
+
+@lru_cache(maxsize=1)
+def _planned_by(arguments: tuple[str, ...]) -> Planned:
+    return planned(_read(arguments), arguments)
+
+
+def train_one(arguments: tuple[str, ...], number: int) -> None:
+    """One of the fits of a comparison, on a worker of a cluster."""
+    own, fit, folder = _planned_by(arguments).fits[number]
+    own.train(fit, folder, False)
+
+
+def _train_on_cluster(plan: Planned, arguments: list[str], address: str, quiet: bool) -> None:
+    from credax.cli.cluster import Work, raise_first, train_on
+    from credax.training import RunFolder
+
+    works = {
+        number: Work(plan.title(number), folder)
+        for number, (_, _, folder) in enumerate(plan.fits)
+        if not RunFolder(folder).finished
+    }
+    raise_first(train_on(address, "compare", arguments, works, quiet), works)
+
+
+def compare(config: Compare, flags: list[str]) -> None:
+    """Train each method and seed in a run folder of its own, then tabulate and report."""
     from rich.console import Console
 
     from credax.cli.decisions import print_decisions
-    from credax.cli.job import Job
     from credax.cli.plan import plan
     from credax.cli.results import comparison_of, result_of
     from credax.cli.saved import Rows, saved_run
@@ -47,31 +111,22 @@ def compare(config: Compare, flags: list[str]) -> None:
         from credax.plot.axes import matplotlib
 
         matplotlib()
-    variants = read_variants(config.methods, config.grid, config.task, config.members, flags)
-    job = Job.of(config.task)
-    jobs = [job.with_task(variant.task) for variant in variants]
+    all_fits = planned(config, flags)
+    job, fits, root = all_fits.job, all_fits.fits, all_fits.root
     evaluator = job.evaluator(config.evaluation)
-    name = "_".join(
-        part for part in ("compare", Path(job.task.data).name, config.output.name) if part
-    )
-    root = Path(config.output.out or Path(DEFAULT_ROOT) / name)
-    fits = [
-        (own, Fit(variant.method, own.task, seed), root / f"{variant.label}_{seed}")
-        for own, variant in zip(jobs, variants, strict=True)
-        for seed in range(config.seeds)
-    ]
     if config.output.dry_run:
         print(json.dumps([plan(*each) for each in fits], indent=2))
         return
     quiet = config.output.quiet or config.output.json
     console = Console(stderr=True, quiet=quiet)
     print_decisions(job.dataset, console)
+    if config.cluster is not None:
+        _train_on_cluster(all_fits, flags, config.cluster, quiet)
     runs, results, rows = [], [], Rows(job.dataset, True)
-    for number, (own, fit, folder) in enumerate(fits, 1):
-        label = folder.name.rpartition("_")[0].removeprefix(fit.method.name).lstrip("-")
-        title = f"{fit.method.title} ({label})" if label else fit.method.title
-        line = f"{title}, seed {fit.seed}  ({number} of {len(fits)})"
-        console.print(line, markup=False, highlight=False)
+    for number, (own, fit, folder) in enumerate(fits):
+        if config.cluster is None:
+            line = f"{all_fits.title(number)}  ({number + 1} of {len(fits)})"
+            console.print(line, markup=False, highlight=False)
         progress = False if quiet else None
         posterior = own.train(fit, folder, progress)
         runs.append(saved_run(folder, own.problem if own.code else None))

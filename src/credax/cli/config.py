@@ -134,6 +134,13 @@ class Fit:
     seed: int = 0
 
 
+_CLUSTER = (
+    "Train on the workers of a Dask cluster: local:N starts N workers here, or a scheduler's "
+    "address, tcp://HOST:PORT; they need the same files as this command."
+)
+Cluster = Annotated[str | None, tyro.conf.arg(help=_CLUSTER)]
+
+
 @dataclass(frozen=True)
 class Compare:
     """Several methods and seeds on one data set."""
@@ -148,6 +155,7 @@ class Compare:
     """How many seeds, 0, 1, ..."""
     figures: Literal["pdf", "png", "svg"] | None = None
     """Also write figures of this format to the folder figures, by matplotlib."""
+    cluster: Cluster = None
     task: tyro.conf.OmitArgPrefixes[Task] = field(default_factory=Task)
     evaluation: tyro.conf.OmitArgPrefixes[EvaluationOptions] = field(
         default_factory=EvaluationOptions

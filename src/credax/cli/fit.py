@@ -11,11 +11,14 @@ import tyro
 
 from credax import methods
 from credax.cli.config import Fit, Output, Task, read_arguments
+from credax.cli.distributed import Processes, joined
 from credax.cli.recipes import for_method, recipe_of
 from credax.errors import InputError
 from credax.training.config import Training
 
 DEFAULT_ROOT = "runs"
+_DEVICES = "With --dry-run: take a step here and project hours on so many devices."
+_SPEED = "With --devices: how many times as fast as this machine a device is; by default 1."
 _HIDDEN = tyro.conf.Suppress[str | None]
 
 
@@ -30,7 +33,9 @@ def run(arguments: list[str]) -> None:
             f"fit needs a method before its flags; one of: {', '.join(methods.names())}"
         )
     given = read_flags(name, flags)
-    _fit(Fit(given.method, given.task, given.seed), given.output, given.around)
+    with joined(given.processes) as tells:
+        config = Fit(given.method, given.task, given.seed)
+        _fit(config, given.output, given.around, tells, given.devices, given.device_speed)
 
 
 def read_flags(name: str, flags: list[str]) -> Any:
@@ -102,6 +107,9 @@ def _command(record: type, task: type) -> Any:
             ("around", around, None),
             ("task", flat[task], field(default_factory=task)),
             ("output", flat[Output], field(default_factory=Output)),
+            ("devices", Annotated[int | None, tyro.conf.arg(help=_DEVICES)], None),
+            ("device_speed", Annotated[float | None, tyro.conf.arg(help=_SPEED)], None),
+            ("processes", flat[Processes], field(default_factory=Processes)),
         ],
         frozen=True,
     )
@@ -123,15 +131,25 @@ def folder_name(config: Fit, name: str) -> str:
     return "_".join(names)
 
 
-def _fit(config: Fit, output: Output, around: str | None = None) -> None:
+def _fit(
+    config: Fit,
+    output: Output,
+    around: str | None,
+    tells: bool,
+    devices: int | None,
+    speed: float | None,
+) -> None:
+    """``tells`` says whether this process is the one that prints."""
     from rich.console import Console
 
+    from credax.cli.cost import check_devices
     from credax.cli.decisions import print_decisions
     from credax.cli.job import Job
-    from credax.cli.plan import print_plan
+    from credax.cli.plan import plan, print_plan
     from credax.cli.results import result_of
     from credax.cli.saved import Rows, saved_run
 
+    check_devices(devices, speed, output.dry_run)
     job = Job.of(config.task)
     config = dataclasses.replace(config, task=job.task)
     if around is not None:
@@ -140,12 +158,16 @@ def _fit(config: Fit, output: Output, around: str | None = None) -> None:
             config, method=dataclasses.replace(config.method, around=members)
         )
     folder = Path(output.out or Path(DEFAULT_ROOT) / folder_name(config, output.name))
-    if not output.quiet and not output.json:
+    if tells and not output.quiet and not output.json:
         print_decisions(job.dataset, Console())
     if output.dry_run:
-        print_plan(job, config, folder, output.json)
+        if tells:
+            print_plan(plan(job, config, folder, devices, speed), output.json)
         return
-    posterior = job.train(config, folder, False if output.quiet or output.json else None)
+    quiet = output.quiet or output.json or not tells
+    posterior = job.train(config, folder, False if quiet else None)
+    if not tells:
+        return
     saved = saved_run(folder, job.problem if job.code else None)
     result = result_of(saved, Rows(job.dataset, True), posterior)
     if output.json:

@@ -142,7 +142,8 @@ class Job:
         )
         held = self.dataset.validation
         rows = held is not None and held.tasks is None and held.pixels is None
-        if held is not None and rows and not (folder / TRUST).exists():
+        writes = jax.process_index() == 0
+        if held is not None and rows and writes and not (folder / TRUST).exists():
             found = evidence(posterior.predict(held.x), held.y)
             if found is not None:
                 save_evidence(folder / TRUST, found)

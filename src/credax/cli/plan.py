@@ -2,6 +2,7 @@
 
 import json
 import math
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from credax.cli.config import Fit
+from credax.cli.cost import projected
 from credax.cli.job import Job
 from credax.problem import Problem
 from credax.training.describe import describe_method, describe_training
@@ -17,8 +19,13 @@ from credax.training.engine import build_program
 from credax.training.hooks import check_validation, problem_of, settings_of
 
 
-def plan(job: Job, config: Fit, folder: Path) -> dict[str, Any]:
-    """The resolved configuration, parameter count and an estimate of the memory."""
+def plan(
+    job: Job, config: Fit, folder: Path, devices: int | None = None, speed: float | None = None
+) -> dict[str, Any]:
+    """The resolved configuration, parameter count and an estimate of the memory.
+
+    With ``devices``, also the cost on so many, each ``speed`` times as fast as this machine.
+    """
     train = job.dataset.train
     problem = job.problem.with_units(train.inputs, train.targets)
     training = settings_of(config.method, job.training, len(train))
@@ -28,7 +35,7 @@ def plan(job: Job, config: Fit, folder: Path) -> dict[str, Any]:
     program = build_program(problem, dynamics, training, train, jax.random.key(config.seed))
     per_epoch = training.steps_per_epoch(len(train))
     example = jax.ShapeDtypeStruct((1, *train.x.shape[1:]), train.x.dtype)
-    states = jax.eval_shape(lambda: program.first(example))
+    states = jax.eval_shape(lambda: program.without_padding(program.first(example)))
     members = len(jax.tree.leaves(jax.eval_shape(program.members, states))[0])
     trained = jax.eval_shape(jax.vmap(dynamics.trained), states)
     numbers = sum(math.prod(leaf.shape) for leaf in jax.tree.leaves(trained))
@@ -39,6 +46,7 @@ def plan(job: Job, config: Fit, folder: Path) -> dict[str, Any]:
         "activations": passes * activation_bytes(problem, training.batch_size, example),
         "training rows": train.x.nbytes + train.y.nbytes,
     }
+    cost = partial(projected, problem, dynamics, training, train, numbers // members)
     return {
         "folder": str(folder),
         "method": describe_method(config.method),
@@ -57,20 +65,22 @@ def plan(job: Job, config: Fit, folder: Path) -> dict[str, Any]:
             "all over one network": round(numbers / job.params, 3),
         },
         "memory_bytes_estimate": {**memory, "total": sum(memory.values())},
+        **({} if devices is None else {"devices": cost(devices, speed or 1.0)}),
     }
 
 
-def print_plan(job: Job, config: Fit, folder: Path, as_json: bool) -> None:
+def print_plan(content: dict[str, Any], as_json: bool) -> None:
     """Print the plan, for people or machines."""
-    content = plan(job, config, folder)
     if as_json:
         print(json.dumps(content, indent=2))
         return
-    for name, value in _flatten(content):
+    lines = _flatten(content)
+    width = max(36, *(len(name) + 2 for name, _ in lines))
+    for name, value in lines:
         if name.startswith("memory_bytes_estimate"):
             name = name.replace("memory_bytes_estimate", "memory (estimate)")
             value = f"{value / 1e6:,.1f} MB"
-        print(f"{name:<36}{value}")
+        print(f"{name:<{width}}{value}")
 
 
 def activation_bytes(problem: Problem, batch_size: int, example) -> int:

@@ -2,14 +2,16 @@
 
 import dataclasses
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 import tyro
 
 from credax import experiments
-from credax.cli.config import Names, read_arguments
+from credax.cli.config import Cluster, Names, read_arguments
 from credax.errors import InputError, unknown
 
 DEFAULT_ROOT = "runs"
@@ -40,6 +42,7 @@ class Reproduce:
     """How members run: all at once, in groups, one by one, or distributed over devices."""
     members_at_once: int = 1
     """Group size of strategy=map."""
+    cluster: Cluster = None
     figures: Literal["pdf", "png", "svg"] | None = None
     """Also write figures of this format to the folder figures, by matplotlib; svg in place of the
     page's own drawings."""
@@ -60,28 +63,58 @@ def run(arguments: list[str]) -> None:
         if arguments:
             read_arguments(Reproduce, ["--help"], "credax reproduce")
         return
-    config = read_arguments(Reproduce, arguments, "credax reproduce")
+    _run(_planned(arguments), arguments)
+
+
+class _Planned(NamedTuple):
+    """An experiment with what was asked of it."""
+
+    experiment: Any
+    config: Reproduce
+    scale: Any
+    seeds: int
+    root: Path
+
+    @property
+    def study(self) -> bool:
+        """Whether it has no data set: nothing to load, to stream or to distribute."""
+        from credax.experiments.study import StudyScale
+
+        return isinstance(self.scale, StudyScale)
+
+
+def _planned(arguments: Sequence[str]) -> _Planned:
+    config = read_arguments(Reproduce, list(arguments), "credax reproduce")
     if config.name not in experiments.names():
         raise unknown("experiment", config.name, experiments.names())
     experiment = experiments.get(config.name)
     from credax.experiments.bench import check_seeds, chosen
-    from credax.experiments.study import StudyScale
 
     scale = chosen(experiment.scale(config.scale), config.arms)
     seeds = scale.seeds if config.seeds is None else check_seeds(config.seeds)
     root = Path(config.out or Path(DEFAULT_ROOT) / f"{experiment.name}_{config.scale}")
-    if isinstance(scale, StudyScale):
-        _study(experiment, config, scale, seeds, root)
-        return
+    plan = _Planned(experiment, config, scale, seeds, root)
+    if plan.study:
+        return plan
     scale = dataclasses.replace(scale, evaluation=_with_sets(scale.evaluation, config))
     engine = {"strategy": config.strategy, "members_at_once": config.members_at_once}
-    scale = dataclasses.replace(scale, training=scale.training.replace(**engine))
-    if config.dry_run:
+    return plan._replace(
+        scale=dataclasses.replace(scale, training=scale.training.replace(**engine))
+    )
+
+
+def _run(plan: _Planned, arguments: Sequence[str]) -> None:
+    experiment, config, scale, seeds, root = plan
+    if plan.study:
+        _refuse_data(config)
+    if config.dry_run and plan.study:
+        print(json.dumps(scale.plan(experiment.name, config.scale, seeds), indent=2))
+    elif config.dry_run:
         _print_plan(experiment, config, scale, seeds, root)
     elif config.one_step:
         _one_step(experiment, config, scale, root)
     else:
-        _reproduce(experiment, config, scale, seeds, root)
+        _reproduce(_bench(plan), config, arguments)
 
 
 def _with_sets(evaluation: Any, config: Reproduce) -> Any:
@@ -114,34 +147,27 @@ def _usage() -> str:
     )
 
 
-def _study(experiment: Any, config: Reproduce, scale: Any, seeds: int, root: Path) -> None:
-    """An experiment without a data set: nothing to load, to stream or to distribute."""
-    from credax.experiments.study import StudyBench
-
+def _refuse_data(config: Reproduce) -> None:
     refused = {"sets": config.sets, "one_step": config.one_step, "data_dir": config.data_dir}
     for name, value in refused.items():
         if value:
             flag = f"--{name.replace('_', '-')}"
             raise InputError(f"{flag} is given and {config.name} has no data set; leave it out")
-    if config.dry_run:
-        print(json.dumps(scale.plan(experiment.name, config.scale, seeds), indent=2))
-        return
-    bench = StudyBench(experiment, config.scale, scale, root, seeds, _notes(config))
-    _run(bench, config)
 
 
-def _notes(config: Reproduce) -> Any:
-    """A function that tells a person what runs now."""
+def _bench(plan: _Planned) -> Any:
+    """Where the experiment runs, with its data loaded."""
     from rich.console import Console
 
-    notes = Console(stderr=True, quiet=config.quiet or config.json)
-    return lambda text: notes.print(text, highlight=False)
-
-
-def _reproduce(experiment: Any, config: Reproduce, scale: Any, seeds: int, root: Path) -> None:
     from credax.experiments.bench import Bench
+    from credax.experiments.study import StudyBench
 
-    bench = Bench(
+    experiment, config, scale, seeds, root = plan
+    notes = Console(stderr=True, quiet=config.quiet or config.json)
+    say = lambda text: notes.print(text, highlight=False)  # noqa: E731
+    if plan.study:
+        return StudyBench(experiment, config.scale, scale, root, seeds, say)
+    return Bench(
         experiment,
         config.scale,
         scale,
@@ -149,13 +175,41 @@ def _reproduce(experiment: Any, config: Reproduce, scale: Any, seeds: int, root:
         root,
         seeds,
         progress=False if config.quiet or config.json else None,
-        say=_notes(config),
+        say=say,
         data_dir=config.data_dir,
     )
-    _run(bench, config)
 
 
-def _run(bench: Any, config: Reproduce) -> None:
+@lru_cache(maxsize=1)
+def _bench_by(arguments: tuple[str, ...]) -> Any:
+    plan = _planned(arguments)
+    return _bench(plan._replace(config=dataclasses.replace(plan.config, quiet=True)))
+
+
+def train_one(arguments: tuple[str, ...], number: int) -> None:
+    """One arm and seed of an experiment, on a worker of a cluster: trained, measured and kept.
+
+    What the experiment concludes of one trial alone is thrown away.
+    """
+    bench = dataclasses.replace(_bench_by(arguments), only=number)
+    bench.experiment.run(bench)
+
+
+def _train_on_cluster(bench: Any, config: Reproduce, arguments: Sequence[str]) -> None:
+    """What a worker could not finish, such as trials that need others, is left to do here."""
+    from credax.cli.cluster import Work, train_on
+
+    works = {
+        number: Work(f"{trial.arm.label}, seed {trial.seed}", trial.folder)
+        for number, trial in enumerate(bench.trials)
+    }
+    quiet = config.quiet or config.json
+    failed = train_on(config.cluster or "", "reproduce", arguments, works, quiet)
+    for number, words in failed.items():
+        bench.say(f"{works[number].label} goes on here: on the cluster it ended with: {words}")
+
+
+def _reproduce(bench: Any, config: Reproduce, arguments: Sequence[str]) -> None:
     """Measure, write everything, and print the tables."""
     from rich.console import Console
 
@@ -167,6 +221,8 @@ def _run(bench: Any, config: Reproduce) -> None:
         from credax.plot.axes import matplotlib
 
         matplotlib()
+    if config.cluster is not None:
+        _train_on_cluster(bench, config, arguments)
     root, outcome = bench.root, bench.experiment.run(bench)
     table = write_outcome(bench, outcome)
     drawn = _draw(bench, outcome, config.figures)

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 import tyro
 
-from credax.cli.config import Task, read_arguments, task_to_json
+from credax.cli.config import Cluster, Task, read_arguments, task_to_json
 from credax.cli.recipes import recipe_of
 from credax.errors import unknown
 
@@ -39,6 +39,7 @@ class Train:
     task: tyro.conf.OmitArgPrefixes[Task] = field(default_factory=Task)
     out: str | None = None
     """Folder of the zoo; the same command resumes it."""
+    cluster: Cluster = None
     quiet: bool = False
     """No progress bar."""
 
@@ -120,14 +121,18 @@ def run(arguments: list[str]) -> None:
     if name not in COMMANDS:
         raise unknown("zoo command", name, COMMANDS)
     records = {"import": Import, "info": Info, "verify": Verify, "table": Table, "analyse": Analyse}
-    if name == "train":
-        default = Train(task=recipe_of(flags))
-        config = read_arguments(Train, flags, "credax zoo train", default)
-    else:
-        config = read_arguments(records[name], flags, f"credax zoo {name}")
     from credax.cli import zoo_commands
 
+    if name == "train":
+        zoo_commands.train(read_train(flags), flags)
+        return
+    config = read_arguments(records[name], flags, f"credax zoo {name}")
     getattr(zoo_commands, f"{name}_" if name == "import" else name)(config)
+
+
+def read_train(flags: list[str]) -> Train:
+    """The settings of ``credax zoo train``."""
+    return read_arguments(Train, flags, "credax zoo train", Train(task=recipe_of(flags)))
 
 
 def _usage() -> str:

@@ -5,7 +5,10 @@ import io
 import time
 from collections import Counter
 from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 from credax.cli.job import Job, network_options
 from credax.cli.own_code import is_own
@@ -19,15 +22,18 @@ from credax.cli.zoo import (
     as_json,
     plain_task,
     print_nested,
+    read_train,
     zoo_folder,
 )
 from credax.data import load
 from credax.errors import InputError
 from credax.files import write_atomic, write_json
+from credax.training import RunFolder
 from credax.training.progress import reporter_for
 from credax.zoo import Manifest, Zoo, import_checkpoints, train_zoo
 from credax.zoo import analyse as analyse_zoo
 from credax.zoo.manifest import read_journal
+from credax.zoo.training import Batch, batch_folder, missing_batches, train_batch, zoo_manifest
 
 
 @contextmanager
@@ -40,8 +46,28 @@ def _bar(title: str, total: int | None, quiet: bool):
         reporter.stop()
 
 
-def train(config: Train) -> None:
-    """Train or resume or extend, then say what is there."""
+@dataclass(frozen=True)
+class _Planned:
+    """A zoo that is to be trained."""
+
+    job: Job
+    folder: Path
+    network: dict[str, Any]
+
+    def options(self, config: Train) -> dict[str, Any]:
+        """What the zoo's manifest says."""
+        return {
+            "network": self.network,
+            "likelihood": self.job.task.likelihood,
+            "training": self.job.task.training,
+            "seed": config.seed,
+            "storage": config.storage,
+            "shard_members": config.shard_members,
+            "origin": {"task": plain_task(self.job.task)},
+        }
+
+
+def _planned(config: Train) -> _Planned:
     own = [t for t in (config.task.network, config.task.likelihood) if is_own(t)]
     if own:
         raise InputError(
@@ -49,7 +75,6 @@ def train(config: Train) -> None:
             "train a zoo of your own network in Python: credax.zoo.train_zoo"
         )
     job = Job.of(config.task)
-    folder = zoo_folder(config, job.task.network)
     classes = job.dataset.task == "classification"
     targets = job.dataset.num_classes if classes else job.dataset.num_targets
     network = {
@@ -57,25 +82,59 @@ def train(config: Train) -> None:
         "options": network_options(job.task.network_options),
         "outputs": job.problem.likelihood.num_outputs(targets),
     }
-    began = time.monotonic()
+    return _Planned(job, zoo_folder(config, job.task.network), network)
+
+
+def train(config: Train, flags: list[str]) -> None:
+    """Train or resume or extend, then say what is there."""
+    plan, began = _planned(config), time.monotonic()
+    job, folder = plan.job, plan.folder
+    if config.cluster is not None:
+        _train_on_cluster(config, flags, plan, config.cluster)
     with _bar(f"{job.task.network} on {job.task.data}", config.count, config.quiet) as progress:
         zoo = train_zoo(
             job.problem,
             job.dataset,
             folder,
             count=config.count,
-            network=network,
-            likelihood=job.task.likelihood,
-            training=job.task.training,
-            seed=config.seed,
             at_once=config.at_once,
-            storage=config.storage,
-            shard_members=config.shard_members,
-            origin={"task": plain_task(job.task)},
             progress=progress,
+            **plan.options(config),
         )
     print(f"{len(zoo)} usable of {len(zoo.records)} networks in {folder}")
     print(f"{time.monotonic() - began:.1f} seconds")
+
+
+def _train_on_cluster(config: Train, flags: list[str], plan: _Planned, address: str) -> None:
+    """Every batch is a task: its networks are one program, whose memory ``at_once`` decides."""
+    from credax.cli.cluster import Work, raise_first, train_on
+
+    manifest = zoo_manifest(plan.job.problem, plan.job.dataset, **plan.options(config))
+    batches = missing_batches(plan.folder, manifest, config.count, config.at_once)
+    works = {
+        batch.start: Work(f"networks {batch.start} to {batch.start + batch.size - 1}", batch.folder)
+        for batch in batches
+        if not RunFolder(batch.folder).finished
+    }
+    # The size of a batch goes with its number: a worker sees the zoo as it is when it begins.
+    sizes = ",".join(f"{batch.start}:{batch.size}" for batch in batches)
+    raise_first(train_on(address, "zoo_commands", [sizes, *flags], works, config.quiet), works)
+
+
+@lru_cache(maxsize=1)
+def _planned_by(flags: tuple[str, ...]) -> tuple[Train, _Planned]:
+    config = read_train(list(flags))
+    return config, _planned(config)
+
+
+def train_one(arguments: tuple[str, ...], number: int) -> None:
+    """One batch of a zoo, on a worker of a cluster."""
+    sizes, *flags = arguments
+    config, plan = _planned_by(tuple(flags))
+    pairs = (pair.split(":") for pair in sizes.split(","))
+    size = {int(start): int(size) for start, size in pairs}[number]
+    batch = Batch(number, size, batch_folder(plan.folder, number, size))
+    train_batch(plan.job.problem, plan.job.dataset, batch, plan.job.task.training, config.seed)
 
 
 def import_(config: Import) -> None:

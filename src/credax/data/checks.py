@@ -8,6 +8,7 @@ from credax.errors import InputError
 from credax.reading import first_line as first_line
 
 MANY_CLASSES = 1_000_000
+_BLOCK = 4096
 
 
 def check(dataset: Dataset, where: str, *, train_may_be_empty: bool = False) -> Dataset:
@@ -66,7 +67,11 @@ def finite(values: np.ndarray, what: str) -> None:
         return
     if not np.issubdtype(values.dtype, np.floating):
         raise InputError(f"{what} has type {values.dtype}; give integers or floating-point numbers")
-    bad = ~np.isfinite(values).all(axis=tuple(range(1, values.ndim)))
+    axes = tuple(range(1, values.ndim))
+    # Block by block: rows in a file may be more than memory holds.
+    starts = range(0, len(values), _BLOCK)
+    blocks = [~np.isfinite(values[s : s + _BLOCK]).all(axis=axes) for s in starts]
+    bad = np.concatenate(blocks) if blocks else np.zeros(0, bool)
     if bad.any():
         raise InputError(
             f"{what} has a value that is not a finite float32 in row {int(np.argmax(bad))} "

@@ -24,6 +24,7 @@ from credax.data.checks import check
 from credax.data.dataset import Dataset
 from credax.data.fetch import download as fetch
 from credax.data.folder import read_folder
+from credax.data.mapped import is_mapped_folder, read_mapped
 from credax.data.pixel_folder import PIXEL_TASKS, read_pixels
 from credax.data.places import root_folder
 from credax.data.source import Source
@@ -103,8 +104,9 @@ def load(
     other ``options`` are those of the set (``credax.data.describe(name).options``) or, for files,
     of `credax.data.arrays.read_npz`, `credax.data.tabular.read_tabular`
     (``.csv``, ``.tsv``, ``.parquet``, ``.feather``), `credax.data.folder.read_folder`, with
-    ``task="segmentation"`` or ``"pixel-regression"`` `credax.data.pixel_folder.read_pixels` and,
-    for a folder of tables, `credax.data.task_files.read_task_folder`.
+    ``task="segmentation"`` or ``"pixel-regression"`` `credax.data.pixel_folder.read_pixels`, for a
+    folder of tables `credax.data.task_files.read_task_folder` and, for a folder with
+    ``x_train.npy``, `credax.data.mapped.read_mapped`.
 
     A set of which only test rows are there (``kmnist_test.npz``) has an empty ``train``.
 
@@ -117,6 +119,7 @@ def load(
         return _from_file(name, root, split, options)
     if (folder := own_folder(name, root)) is not None:
         reader = read_task_folder if is_task_folder(folder) else read_folder
+        reader = read_mapped if is_mapped_folder(folder) else reader
         reader = read_pixels if options.get("task") in PIXEL_TASKS else reader
         return _read(reader, folder, split, options)
     source = describe(name)

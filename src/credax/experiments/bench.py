@@ -50,6 +50,8 @@ class Bench:
     say: Callable[[str], None] = lambda text: None
     data_dir: str | None = None
     """Folder with the data files, for experiments that read several sets."""
+    only: int | None = None
+    """One trial by its number, where trials are shared out to the workers of a cluster."""
 
     def problem(self, arm: Arm) -> Problem:
         """An arm's problem in the data's units."""
@@ -59,7 +61,8 @@ class Bench:
     @property
     def trials(self) -> list[Trial]:
         """Every arm and seed, in the order of the table."""
-        return trials(self.scale, self.root, self.seeds)
+        every = trials(self.scale, self.root, self.seeds)
+        return every if self.only is None else [every[self.only]]
 
     def params(self, arm: Arm) -> int:
         """Learned numbers of one of its networks."""

@@ -68,15 +68,18 @@ class StudyBench:
     root: Path
     seeds: int
     say: Callable[[str], None] = lambda text: None
+    only: int | None = None
+    """One trial by its number, where trials are shared out to the workers of a cluster."""
 
     @property
     def trials(self) -> list[StudyTrial]:
         """Every arm and seed, in the order of the table."""
-        return [
+        every = [
             StudyTrial(arm, seed, self.root / f"{arm.name}_{seed}")
             for arm in self.scale.arms
             for seed in range(self.seeds)
         ]
+        return every if self.only is None else [every[self.only]]
 
     def measured(
         self, measure: Callable[[StudyTrial], dict[str, Any]]

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from credax.training.members import Vmap as Vmap
     from credax.training.named import named_optimiser as named_optimiser
     from credax.training.observer import Observer as Observer
+    from credax.training.partition import place as place
     from credax.training.run import RunFolder as RunFolder
 
 __getattr__, __dir__, __all__ = lazy_package(__name__, __file__)  # pyright: ignore[reportUnsupportedDunderAll]

@@ -18,7 +18,9 @@ from credax.errors import InputError
 from credax.networks.convolution import using_implementation
 from credax.problem import Problem
 from credax.training.config import Training
-from credax.training.members import Map, Shard, Strategy, Unroll, Vmap, default_mesh
+from credax.training.members import Map, Shard, Strategy, Unroll, Vmap
+from credax.training.mesh import check_layout, choose_layout, devices_at_hand, mesh_of
+from credax.training.partition import Partition, Rules
 from credax.training.program import Program
 from credax.training.supply import should_stream
 
@@ -40,16 +42,25 @@ def choose_engine(
     training: Training,
     data: Split,
     mesh: jax.sharding.Mesh | None = None,
+    partition: Rules | None = None,
 ) -> Engine:
-    """What the settings ask for, and for ``auto`` what is fastest here."""
-    strategy = _strategy(training, mesh)
+    """What the settings ask for, and for ``auto`` what is fastest here.
+
+    ``auto`` distributes over all devices where there are several.
+    """
+    strategy = _strategy(training, mesh, partition) or _distributed(dynamics, training)
     on_cpu = jax.default_backend() == "cpu"
     if strategy is None:
         convolutions = count_convolutions(problem, data) if on_cpu else 0
         few = convolutions <= _FEW_CONVOLUTIONS and dynamics.replicas.count <= _FEW_MEMBERS
         strategy = Vmap() if not convolutions else Unroll() if few else Map(1)
     if isinstance(strategy, Shard):
-        strategy.check(dynamics.replicas.count, training.batch_size)
+        if partition:
+            example = jax.ShapeDtypeStruct((1, *data.x.shape[1:]), data.x.dtype)
+            params = jax.eval_shape(problem.init, jax.random.key(0), example).params
+            strategy.partition.check(params, strategy.mesh)
+        members = dynamics.replicas.count
+        check_layout(strategy.layout, members, training.batch_size, dynamics.coupled)
     mixed = on_cpu and isinstance(strategy, Unroll)
     return Engine(strategy, training.stepping == "dispatch", "mixed" if mixed else "auto")
 
@@ -61,12 +72,27 @@ def build_program(
     data: Split,
     key: Key[Array, ""],
     mesh: jax.sharding.Mesh | None = None,
+    partition: Rules | None = None,
 ) -> Program:
     """The compiled part of a training, run by the engine that suits it."""
-    strategy, dispatch, convolution = choose_engine(problem, dynamics, training, data, mesh)
+    strategy, dispatch, convolution = choose_engine(
+        problem, dynamics, training, data, mesh, partition
+    )
     streamed = should_stream(data, training.placement)
+    padding = 0
+    if isinstance(strategy, Shard):
+        padding = -dynamics.replicas.count % strategy.layout.members
     return Program(
-        problem, dynamics, strategy, training, len(data), dispatch, streamed, key, convolution
+        problem,
+        dynamics,
+        strategy,
+        training,
+        len(data),
+        dispatch,
+        streamed,
+        key,
+        convolution,
+        padding,
     )
 
 
@@ -83,13 +109,31 @@ def count_convolutions(problem: Problem, data: Split, implementation: str = "nat
     return str(program).count("conv_general_dilated[")
 
 
-def _strategy(training: Training, mesh) -> Strategy | None:
+def _strategy(training: Training, mesh, partition: Rules | None) -> Strategy | None:
+    if partition and mesh is None:
+        raise InputError(
+            "partition is given without a mesh; give mesh=jax.make_mesh(shape, ('members', 'data', "
+            "'model'))"
+        )
     if mesh is not None and training.strategy not in ("auto", "shard"):
         raise InputError(
             f"mesh is given and strategy is {training.strategy!r}; a mesh is for strategy='shard'"
         )
-    if training.strategy == "shard" or mesh is not None:
-        return Shard(mesh or default_mesh())
+    if mesh is not None:
+        return Shard(mesh, Partition.of(partition))
     if training.strategy == "map":
         return Map(training.members_at_once)
-    return {"auto": None, "unroll": Unroll(), "vmap": Vmap()}[training.strategy]
+    return {"auto": None, "shard": None, "unroll": Unroll(), "vmap": Vmap()}[training.strategy]
+
+
+def _distributed(dynamics: Any, training: Training) -> Shard | None:
+    """Members over all devices where ``shard`` asks for it or, for ``auto``, there are several."""
+    asked = training.strategy == "shard"
+    devices = jax.device_count() if asked else devices_at_hand()
+    if devices == 1 and not asked:
+        return None
+    members, several = dynamics.replicas.count, jax.process_count() > 1
+    layout = choose_layout(
+        members, training.batch_size, devices, coupled=dynamics.coupled, all_used=several
+    )
+    return Shard(mesh_of(layout)) if asked or layout.devices > 1 else None

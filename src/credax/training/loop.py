@@ -16,6 +16,7 @@ from credax.keys import as_key
 from credax.posterior import Posterior
 from credax.problem import Problem
 from credax.training.augment import check_augmentations
+from credax.training.chunks import next_length, placed_as
 from credax.training.config import Training
 from credax.training.describe import default_settings, describe_run, describe_run_before
 from credax.training.engine import build_program
@@ -33,6 +34,8 @@ from credax.training.interrupts import Signals
 from credax.training.members import Shard, on_host
 from credax.training.memory import program_bytes
 from credax.training.observer import Observer
+from credax.training.partition import Rules
+from credax.training.processes import agreed, check_same, check_same_run, several
 from credax.training.program import (
     Carry,
     Program,
@@ -45,14 +48,13 @@ from credax.training.program import (
 from credax.training.progress import Reporter, reporter_for
 from credax.training.records import entries, finite_members
 from credax.training.run import RunFolder
-from credax.training.schedule import rate_of
+from credax.training.schedule import rate_of, rate_text
 from credax.training.stored import FILE as ROWS_FILE
 from credax.training.stored import keep_rows
-from credax.training.supply import DeviceSupply, StreamSupply, narrow
+from credax.training.supply import DeviceSupply, StreamSupply, Supply, narrow
 from credax.training.validation import Validation
 
 RECORDS = 200
-CHUNK_SECONDS = 1.0
 CHECKPOINT_SECONDS = 30.0
 
 
@@ -72,6 +74,7 @@ def fit(
     config: dict[str, Any] | None = None,
     progress: bool | Reporter | None = None,
     mesh: jax.sharding.Mesh | None = None,
+    partition: Rules | None = None,
     observer: Observer | None = None,
 ) -> Posterior:
     """Train a population by a method and return its posterior.
@@ -90,7 +93,9 @@ def fit(
         config: what to write to the folder's ``config.json`` beside what is known here.
         progress: by default a bar on a terminal and a plain line now and then elsewhere; ``True``,
             ``False`` or one's own reporter.
-        mesh: devices with axes ``("members", "data")`` for ``training.strategy == "shard"``.
+        mesh: devices with axes ``("members", "data")``, and perhaps ``"model"``; by default all
+            devices where there are several.
+        partition: of members larger than a device: see `credax.training.partition`.
         observer: shown the members every so many steps, such as `credax.quality.KendallTracker`.
     """
     check_method(method)
@@ -108,15 +113,19 @@ def fit(
 
     def program_of(method):
         return build_program(
-            traced, method.dynamics(traced, train, training), training, train, own, mesh
+            traced, method.dynamics(traced, train, training), training, train, own, mesh, partition
         )
 
     program, seconds, run = program_of(method), 0.0, None
-    if folder is not None:
+    described: dict[str, Any] = {}
+    if folder is not None or several():
         about = about_rows(data, train, held_out, problem)
+        described = describe_run(problem, method, training, about, own, config, first)
+        check_same_run(described, program.layout)
+    if folder is not None:
         run = RunFolder(folder, writes=jax.process_index() == 0)
         run.open(
-            describe_run(problem, method, training, about, own, config, first),
+            described,
             default_settings(method),
             lambda: describe_run_before(problem, method, training, train, held_out, own, config),
         )
@@ -125,7 +134,7 @@ def fit(
             keep_rows(run.path, train, data.test if isinstance(data, Dataset) else None)
         if first is not None and (run is None or not run.finished):
             stage = Stage(*first, problem, train, held_out, own, folder)
-            networks, seconds = stage.train(fit, progress=progress, mesh=mesh)
+            networks, seconds = stage.train(fit, progress=progress, mesh=mesh, partition=partition)
             method = method.beginning_at(networks)
             program = program_of(method)
         reporter = reporter_for(progress)
@@ -200,15 +209,23 @@ class _Loop:
             carry = Carry(strategy.place(carry.states, "members"), *rest)
         return self._resume(carry)
 
+    def _own(self, tree: Any) -> Any:
+        """On the host, whole, without the copies that fill up a mesh."""
+        return self.program.without_padding(on_host(tree))
+
     def _resume(self, carry: Carry) -> Carry:
         if self.folder is None:
             return carry
-        found = self.folder.load_state(self._checkpoint(carry))
+        shapes = jax.eval_shape(self.program.without_padding, carry._replace(order=()))
+        template = {"carry": shapes, "validation": self.validation.arrays}
+        found = self.folder.load_state(template)
         if found is None:
+            check_same({"step": None})
             self.folder.rewind(-1)
             return carry
         tree, metadata = found
-        placed = jax.tree.map(_like, carry._replace(order=()), tree["carry"])
+        check_same({"step": metadata["step"]})
+        placed = jax.tree.map(placed_as, carry._replace(order=()), self.program.pad(tree["carry"]))
         self.step, self.seconds = metadata["step"], metadata["seconds"]
         self.compiling = metadata["compile_seconds"]
         self.diverged = {int(member): step for member, step in metadata["dead"].items()}
@@ -221,39 +238,41 @@ class _Loop:
 
     def _train(self, carry: Carry) -> Carry:
         program = self.program
-        supply = (StreamSupply if program.streamed else DeviceSupply)(self.data, program)
+        supply: Supply = (StreamSupply if program.streamed else DeviceSupply)(self.data, program)
         every = program.per_epoch * -(-program.training.epochs // RECORDS)
         # Processes of one training must agree on every chunk, so theirs do not follow the clock.
-        alone = jax.process_count() == 1
+        alone = not several()
         length, chunks, saved = 1 if alone else program.total, 0, time.monotonic()
         recorded = self.step - self.step % every
         if self.step == 0:
             self._observe(carry)
         while self.step < program.total and not self.validation.finished:
             boundary = min(recorded + every, program.total)
-            stop = min(self.step + length, boundary, self.step + (supply.longest or boundary))
+            stop = min(self.step + length, boundary, supply.end(self.step, program.total))
             if self.observer is not None:
                 stop = min(stop, self.step + self.observer.every - self.step % self.observer.every)
             began = time.monotonic()
             carry = self._chunk(carry, supply, stop)
-            self._drop_diverged(np.asarray(on_host(carry.alive)))
+            self._drop_diverged(np.asarray(self._own(carry.alive)))
             took = time.monotonic() - began
             if chunks == 0:  # the first chunk is one step: its time is the compiler's
                 self.compiling += took
             self.seconds += took
             self.step, chunks = stop, chunks + 1
-            # One process of several cannot stop to save without the others.
-            self.signals.unsaved = alone and self.folder is not None
-            length = _next_length(length, took) if alone else length
+            self.signals.unsaved = self.folder is not None
+            length = next_length(length, took) if alone else length
             self._observe(carry)
             if stop == boundary:
                 carry = self._record(carry, stop - recorded)
                 recorded = stop
             else:
                 self.reporter.update(stop / program.per_epoch, self.text)
-            due = not alone or time.monotonic() - saved > CHECKPOINT_SECONDS
+            due = time.monotonic() - saved > CHECKPOINT_SECONDS
             if program.training.checkpoint_every is not None:
                 due |= chunks % program.training.checkpoint_every == 0
+            # All save and stop where one is to.
+            due = bool(agreed(due))
+            self.signals.received = agreed(self.signals.received or 0) or None
             if due or self.signals.received is not None:
                 self._save(carry)
                 saved = time.monotonic()
@@ -263,7 +282,9 @@ class _Loop:
 
     def _chunk(self, carry: Carry, supply, stop: int) -> Carry:
         program, ends = self.program, self.program.dispatch
-        stopped = self.validation.stopped
+        stopped: Any = self.program.pad(self.validation.stopped)
+        if several() and stopped is not None:
+            stopped = np.asarray(stopped)  # the same in all processes
         for step in range(self.step, stop) if ends else (self.step,):
             rows = supply(program, step)
             last = step + 1 if ends else stop
@@ -275,7 +296,7 @@ class _Loop:
 
     def _observe(self, carry: Carry) -> None:
         if self.observer is not None and self.step % self.observer.every == 0:
-            members = on_host(current_members(self.program, carry.states))
+            members = self._own(current_members(self.program, carry.states))
             self.observer(self.step, members)
 
     def _drop_diverged(self, alive: np.ndarray) -> None:
@@ -293,22 +314,21 @@ class _Loop:
         if not alive.any():
             raise InputError(
                 f"all {len(alive)} members have a non-finite loss; lower the learning rate "
-                f"({_rate_text(self.program.training)}) or clip gradients (clip_norm)"
+                f"({rate_text(self.program.training)}) or clip gradients (clip_norm)"
             )
 
     def _record(self, carry: Carry, steps: int) -> Carry:
-        totals = on_host(carry.totals)
-        alive = np.asarray(on_host(carry.alive))
+        totals = self._own(carry.totals)
+        alive = np.asarray(self._own(carry.alive))
         line: dict[str, Any] = {"epoch": self.step / self.program.per_epoch, "step": self.step}
         for name, total in totals.items():
-            each = np.asarray(total, np.float64) / steps
-            line |= entries(name, each, alive)
+            line |= entries(name, np.asarray(total, np.float64) / steps, alive)
         rate = rate_of(self.program.training, self.program.num_data)
         known = rate is not None
         line["learning_rate"] = float(rate(jnp.float32(self.step - 1))) if known else None
         line["seconds"] = round(self.seconds, 3)
         if self.validation.rows is not None:
-            members = on_host(current_members(self.program, carry.states))
+            members = self._own(current_members(self.program, carry.states))
             self.validation, scores = self.validation.update(members, alive)
             line |= scores
         if self.folder is not None:
@@ -317,14 +337,16 @@ class _Loop:
         self.reporter.update(line["epoch"], self.text)
         return carry._replace(totals=jax.tree.map(jnp.zeros_like, carry.totals))
 
-    def _checkpoint(self, carry: Carry) -> dict[str, Any]:
-        return {"carry": carry._replace(order=()), "validation": self.validation.arrays}
-
     def _save(self, carry: Carry) -> None:
         if self.folder is not None:
             metadata = {"step": self.step, "seconds": round(self.seconds, 3), "dead": self.diverged}
             metadata["compile_seconds"] = round(self.compiling, 3)
-            self.folder.save_state(on_host(self._checkpoint(carry)), metadata)
+            tree = {"carry": carry._replace(order=()), "validation": self.validation.arrays}
+            if several():
+                self.folder.save_parts(tree, metadata)
+            else:
+                tree["carry"] = self._own(tree["carry"])
+                self.folder.save_state(tree, metadata)
             self.signals.unsaved = False
             self._tell()
 
@@ -340,17 +362,17 @@ class _Loop:
 
     def _finish(self, carry: Carry) -> Posterior:
         program, began = self.program, time.monotonic()
-        if self.seconds > CHECKPOINT_SECONDS:  # computing the posterior may take long too
+        if agreed(self.seconds > CHECKPOINT_SECONDS):  # computing the posterior may take long too
             self._save(carry)
         self.signals.unsaved = False
         self.reporter.update(self.step / program.per_epoch, "computing the posterior")
-        variables = self.validation.best(on_host(current_members(program, carry.states)))
-        alive = np.repeat(np.asarray(on_host(carry.alive)), self.validation.slots)
+        variables = self.validation.best(self._own(current_members(program, carry.states)))
+        alive = np.repeat(np.asarray(self._own(carry.alive)), self.validation.slots)
         alive &= finite_members(variables)
         if self.validation.slots == 1:  # of several, those never filled are not finite
             self._drop_diverged(alive)
         posterior = self.method.posterior(
-            self.problem, program.dynamics, on_host(carry.states), variables, alive, self.data
+            self.problem, program.dynamics, self._own(carry.states), variables, alive, self.data
         )
         posterior = tuned_posterior(self.method, posterior, self.held_out)
         took = time.monotonic() - began
@@ -376,24 +398,3 @@ class _Loop:
         line = {"event": "finished", **numbers, "date": date, "excluded": excluded}
         self.folder.append(line)
         self.folder.clear_state()
-
-
-def _like(old: jax.Array, new: Any) -> jax.Array:
-    """An array read back, where the old one is.
-
-    Arrays bound to a device are another program's arguments: a resumed run would compile twice.
-    """
-    return jax.device_put(new, old.sharding) if old.committed else jnp.asarray(new)
-
-
-def _next_length(length: int, seconds: float) -> int:
-    """Chunks grow until they take about a second, so that the bar moves and dispatch is cheap."""
-    if seconds < CHUNK_SECONDS / 2:
-        return length * 4
-    return max(1, length // 2) if seconds > 2 * CHUNK_SECONDS else length
-
-
-def _rate_text(training: Training) -> str:
-    if training.brings_schedule:
-        return "it is that of your optimiser or schedule"
-    return f"learning_rate is {training.learning_rate}"

@@ -11,9 +11,10 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax.experimental import multihost_utils
-from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from credax.errors import InputError
+from credax.training.mesh import Layout, automatic
+from credax.training.partition import Partition
 
 
 class Strategy(Protocol):
@@ -101,14 +102,23 @@ def _one_after(tree: Any) -> jax.Array:
 
 
 class Shard(eqx.Module):
-    """Members sharded over a mesh with axes ``("members", "data")``; batches over ``"data"``."""
+    """Members sharded over a mesh with axes ``("members", "data")``; batches over ``"data"``.
 
-    mesh: Mesh = eqx.field(static=True, converter=lambda mesh: _automatic(mesh))
+    With a third axis ``"model"``, arrays of one member are divided over it by ``partition``.
+    """
+
+    mesh: Mesh = eqx.field(static=True, converter=automatic)
+    partition: Partition = Partition()
 
     def __call__(self, function, own, shared):
         """`jax.vmap`, partitioned by the compiler along the members axis."""
         batched = jax.vmap(function, in_axes=(0, None), spmd_axis_name="members")
         return self._constrain(batched(self._constrain(own, "members"), shared), "members")
+
+    @property
+    def layout(self) -> Layout:
+        """Devices along each axis."""
+        return Layout(self.mesh.shape["members"], self.mesh.shape["data"])
 
     def split_batch(self, batch: Any) -> Any:
         """Rows of a batch over the ``"data"`` axis (inside a member's function)."""
@@ -116,25 +126,20 @@ class Shard(eqx.Module):
 
     def place(self, tree: Any, axis: str | None) -> Any:
         """Move arrays to the mesh: their leading axis along ``axis``, or a copy everywhere."""
-        spec = PartitionSpec() if axis is None else PartitionSpec(axis)
-        return jax.device_put(tree, NamedSharding(self.mesh, spec))
-
-    def check(self, members: int, batch_size: int) -> None:
-        """Members and batches must divide evenly over the mesh."""
-        for what, count, axis in (
-            ("members", members, "members"),
-            ("batch_size", batch_size, "data"),
-        ):
-            devices = self.mesh.shape[axis]
-            if count % devices:
-                raise InputError(
-                    f"{what} is {count} and the mesh has {devices} devices along '{axis}'; choose "
-                    "a multiple of that, another mesh, or strategy='vmap'"
-                )
+        if axis is None:
+            return jax.device_put(tree, NamedSharding(self.mesh, PartitionSpec()))
+        return jax.device_put(tree, self._shardings(tree, axis))
 
     def _constrain(self, tree: Any, axis: str) -> Any:
-        sharding = NamedSharding(self.mesh, PartitionSpec(axis))
-        return jax.tree.map(lambda leaf: jax.lax.with_sharding_constraint(leaf, sharding), tree)
+        shardings = self._shardings(tree, axis)
+        return jax.tree.map(jax.lax.with_sharding_constraint, tree, shardings)
+
+    def _shardings(self, tree: Any, axis: str) -> Any:
+        if axis == "members" and self.partition.rules:
+            specs = self.partition.specs(tree)
+        else:
+            specs = jax.tree.map(lambda leaf: PartitionSpec(axis), tree)
+        return jax.tree.map(lambda spec: NamedSharding(self.mesh, spec), specs)
 
 
 def on_host(tree: Any) -> Any:
@@ -146,17 +151,3 @@ def on_host(tree: Any) -> Any:
         return multihost_utils.process_allgather(leaf, tiled=True)
 
     return jax.tree.map(whole, tree)
-
-
-def default_mesh() -> Mesh:
-    """All devices along the members axis."""
-    return jax.make_mesh((len(jax.devices()), 1), ("members", "data"))
-
-
-def _automatic(mesh: Mesh) -> Mesh:
-    """The same devices with axes that the compiler partitions by itself."""
-    if set(mesh.axis_names) != {"members", "data"}:
-        raise InputError(
-            f"the mesh has axes {mesh.axis_names}; give jax.make_mesh(shape, ('members', 'data'))"
-        )
-    return Mesh(mesh.devices, mesh.axis_names, axis_types=(AxisType.Auto,) * 2)

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Int, Key, PyTree
 
 from credax.networks.convolution import using_implementation
@@ -13,6 +14,7 @@ from credax.training.augment import augment_rows
 from credax.training.config import Training
 from credax.training.dynamics import Info
 from credax.training.members import Shard, Strategy
+from credax.training.mesh import Layout
 
 # Branches of a replica's key. Nothing else folds these in, so streams never meet.
 _INIT, _ORDER, _STEP, _AUGMENT = range(4)
@@ -42,6 +44,12 @@ class Rows(NamedTuple):
 
     x: Any
     y: Any
+    first: Any = 0
+    """The step of the first batch, of a streamed chunk."""
+
+    def at(self, index: Any) -> tuple[Any, Any]:
+        """Some of the rows."""
+        return self.x[index], self.y[index]
 
 
 class Program(eqx.Module):
@@ -56,6 +64,13 @@ class Program(eqx.Module):
     streamed: bool
     key: Key[Array, ""]
     convolution: str = "auto"
+    padding: int = 0
+    """Copies of the first replicas that fill up a mesh; no result has them."""
+
+    @property
+    def layout(self) -> Layout | None:
+        """Devices along the axes of the mesh; None without one."""
+        return self.strategy.layout if isinstance(self.strategy, Shard) else None
 
     @property
     def per_epoch(self) -> int:
@@ -70,8 +85,33 @@ class Program(eqx.Module):
     @property
     def keys(self) -> Key[Array, " replicas"]:
         """Each replica's own key, the same in an ensemble of any size."""
-        numbers = jnp.arange(self.dynamics.replicas.count) + self.dynamics.replicas.offset
+        numbers = self._padded_numbers + self.dynamics.replicas.offset
         return jax.vmap(lambda i: jax.random.fold_in(self.key, i))(numbers)
+
+    @property
+    def _padded_numbers(self) -> Int[Array, " replicas"]:
+        count = self.dynamics.replicas.count
+        return jnp.arange(count + self.padding) % count
+
+    def pad(self, tree: PyTree) -> PyTree:
+        """Arrays of all replicas (or members) with the copies that fill up the mesh."""
+        if not self.padding:
+            return tree
+        count = self.dynamics.replicas.count
+        padded = count + self.padding
+
+        def longer(leaf):
+            each = len(leaf) // count  # members of a replica
+            return leaf[np.arange(padded * each) % len(leaf)]
+
+        return jax.tree.map(longer, tree)
+
+    def without_padding(self, tree: PyTree) -> PyTree:
+        """Arrays of the replicas (or members) that were asked for."""
+        if not self.padding:
+            return tree
+        count = self.dynamics.replicas.count
+        return jax.tree.map(lambda leaf: leaf[: len(leaf) // (count + self.padding) * count], tree)
 
     def shuffle(self, epoch: Array) -> Int[Array, "*replicas rows"]:
         """The order of rows in an epoch: one for all replicas, or one each."""
@@ -100,14 +140,14 @@ class Program(eqx.Module):
         batch = self.problem.prepare(x, y, weight)
         return self.strategy.split_batch(batch) if isinstance(self.strategy, Shard) else batch
 
-    def step(self, carry: Carry, rows: Rows, step: Array, start: Array, stopped: Stopped) -> Carry:
-        """One step of every replica; streamed ``rows`` begin with the batches of ``start``.
+    def step(self, carry: Carry, rows: Rows, step: Array, stopped: Stopped) -> Carry:
+        """One step of every replica.
 
         Members that have ``stopped`` stay as they are.
         """
         if self.streamed:
             order = carry.order
-            supply = jax.tree.map(lambda leaf: leaf[step - start], rows)
+            supply = rows.at(step - rows.first)
         else:
             fresh = step % self.per_epoch == 0
             shuffle = lambda: self.shuffle(step // self.per_epoch)  # noqa: E731
@@ -116,7 +156,7 @@ class Program(eqx.Module):
         common = jax.random.fold_in(self.key, _SHARED)
         together = self.dynamics.replicas.shared_batches
         if self.dynamics.coupled:
-            x, y = supply if self.streamed else jax.tree.map(lambda leaf: leaf[supply], rows)
+            x, y = supply if self.streamed else rows.at(supply)
             batch = self.batch(_branch(common, _AUGMENT, step), x, y, step)
             keys = jax.vmap(lambda key: _branch(key, _STEP, step))(self.keys)
             result = self.dynamics.step(keys, carry.states, batch, self.strategy, carry.alive)
@@ -125,7 +165,7 @@ class Program(eqx.Module):
         def replica(own, shared):
             key, state, mine = own
             supply = shared if together else mine
-            x, y = supply if self.streamed else jax.tree.map(lambda leaf: leaf[supply], rows)
+            x, y = supply if self.streamed else rows.at(supply)
             # A key that is the same for all members makes vmap compute the batch once.
             augment_key = common if self.training.shared_augment else key
             batch = self.batch(_branch(augment_key, _AUGMENT, step), x, y, step)
@@ -155,6 +195,8 @@ class Program(eqx.Module):
         variables = self.dynamics.replicas.start
         if variables is None:
             variables = self.strategy(lambda key, _: self.problem.init(key, x), keys, None)
+        else:
+            variables = self.pad(variables)
         if self.dynamics.coupled:
             return self.dynamics.init(keys, variables, self.strategy)
         return self.strategy(lambda own, _: self.dynamics.init(*own), (keys, variables), None)
@@ -162,7 +204,8 @@ class Program(eqx.Module):
     def no_info(self, states: PyTree, example: Rows) -> PyTree:
         """Zero totals, shaped like what a step reports."""
         size = self.training.batch_size
-        rows = jax.tree.map(lambda a: jax.ShapeDtypeStruct((size, *a.shape[1:]), a.dtype), example)
+        like = lambda a: jax.ShapeDtypeStruct((size, *a.shape[1:]), a.dtype)  # noqa: E731
+        rows = Rows(like(example.x), like(example.y))
 
         def report(keys, states, rows):
             if self.dynamics.coupled:
@@ -208,8 +251,8 @@ def advance(inputs: tuple[Program, Rows, Array, Array, Stopped], carry: Carry) -
     program, rows, start, stop, stopped = inputs
     with using_implementation(program.convolution):
         if program.dispatch:
-            return program.step(carry, rows, start, start, stopped)
-        one = lambda step, carry: program.step(carry, rows, step, start, stopped)  # noqa: E731
+            return program.step(carry, rows, start, stopped)
+        one = lambda step, carry: program.step(carry, rows, step, stopped)  # noqa: E731
         return jax.lax.fori_loop(start, stop, one, carry)
 
 

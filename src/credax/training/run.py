@@ -15,12 +15,17 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from credax.errors import InputError
+import jax
+
+from credax.errors import FolderInUse, InputError
 from credax.files import (
     DamagedFile,
+    arranged,
+    load_arrays,
     load_tree,
     read_json,
     save_tree,
+    tree_names,
     write_atomic,
     write_json,
 )
@@ -28,6 +33,8 @@ from credax.locks import claim
 from credax.reading import check_record, read_json_lines
 from credax.reading.records import NUMBER, TEXT, WHOLE, Optional, kind, map_of, maybe
 from credax.training.describe import changed_freely, compared
+from credax.training.parts import assembled, own_parts
+from credax.training.processes import agreed
 
 _LINE = {
     "event": Optional(TEXT),
@@ -50,6 +57,8 @@ _STATE = {
 }
 STATE = "state.safetensors"
 PREVIOUS = "state.previous.safetensors"
+PART = "state-{}-{}of{}.safetensors"
+"""The part of one process, of how many, at a step."""
 # As `credax.files.write_atomic` names them.
 TEMPORARY = re.compile(r"\..+\.[a-z0-9_]{8}")
 
@@ -105,7 +114,7 @@ class RunFolder:
             self.path.mkdir(parents=True, exist_ok=True)
             self._lock = claim(self.path)
         except BlockingIOError as error:
-            raise InputError(
+            raise FolderInUse(
                 f"another process is training in {self.path}; wait for it or choose another --out"
             ) from error
         except OSError as error:
@@ -177,9 +186,56 @@ class RunFolder:
             os.replace(current, previous)
         save_tree(current, tree, metadata)
         write_json(self.path / "state.json", metadata)
+        self._remove_parts()
+
+    def save_parts(self, tree: Any, metadata: dict[str, Any]) -> None:
+        """Keep a checkpoint of which each process writes what its devices hold.
+
+        It is the checkpoint once all have written and the first one has said so.
+        """
+        step, process, count = metadata["step"], jax.process_index(), jax.process_count()
+        path = self.path / PART.format(step, process, count)
+        save_tree(path, own_parts(tree, process == 0), {"step": step})
+        agreed(0)  # all have written
+        if not self.writes:
+            return
+        write_json(self.path / "state.json", {**metadata, "parts": count})
+        for name in (STATE, PREVIOUS):
+            (self.path / name).unlink(missing_ok=True)
+        self._remove_parts(step)
+
+    def _remove_parts(self, but: int | None = None) -> None:
+        for path in self.path.glob(PART.format("*", "*", "*")):
+            if but is None or not path.name.startswith(f"state-{but}-"):
+                path.unlink(missing_ok=True)
+
+    def _load_parts(self, template: Any) -> tuple[Any, dict[str, Any]] | None:
+        """The checkpoint that several processes wrote, if it is the last one.
+
+        Members after those of ``template`` are copies that filled another mesh.
+        """
+        path = self.path / "state.json"
+        metadata = read_json(path) if path.exists() else {}
+        if "parts" not in metadata:
+            return None
+        check_record(metadata, {**_STATE, "parts": WHOLE}, path, extra=True)
+        step, count = metadata["step"], metadata["parts"]
+        names = [self.path / PART.format(step, process, count) for process in range(count)]
+        if absent := [name for name in names if not name.exists()]:
+            raise DamagedFile(f"{absent[0]}, a part of the checkpoint, is not there")
+        arrays = assembled((load_arrays(name, finite=False)[0] for name in names), path)
+        known = zip(tree_names(template), jax.tree.leaves(template), strict=True)
+        lengths = {name: leaf.shape[0] for name, leaf in known if leaf.ndim}
+        cut = {n: a[: lengths.get(n, len(a))] if a.ndim else a for n, a in arrays.items()}
+        return arranged(path, cut, template), metadata
 
     def load_state(self, template: Any) -> tuple[Any, dict[str, Any]] | None:
         """The newest checkpoint that is whole, or None; a damaged one is named in a warning."""
+        try:
+            if found := self._load_parts(template):
+                return found
+        except DamagedFile as error:
+            warnings.warn(f"{error}; going on without it", RuntimeWarning, stacklevel=2)
         for name in (STATE, PREVIOUS):
             path = self.path / name
             if not path.exists():
@@ -207,6 +263,7 @@ class RunFolder:
         """The run is finished: its checkpoints are no longer needed."""
         if not self.writes:
             return
+        self._remove_parts()
         for name in (STATE, PREVIOUS, "state.json"):
             (self.path / name).unlink(missing_ok=True)
 

@@ -245,3 +245,10 @@ def rate_of(training: Training, num_data: int) -> Factor | None:
     """The learning rate at each step; None where only the optimiser knows it."""
     known = not is_transformation(training.optimiser)
     return learning_rate_at(training, num_data) if known else None
+
+
+def rate_text(training: Training) -> str:
+    """Where the learning rate comes from, for an error."""
+    if training.brings_schedule:
+        return "it is that of your optimiser or schedule"
+    return f"learning_rate is {training.learning_rate}"

@@ -52,7 +52,9 @@ class Validation:
         if rows is not None and (training.patience or keep):
             program.problem.check(rows.x, rows.y)
             example = jax.ShapeDtypeStruct((1, *rows.x.shape[1:]), rows.x.dtype)
-            shapes = jax.eval_shape(lambda: program.members(program.first(example)))
+            shapes = jax.eval_shape(
+                lambda: program.without_padding(program.members(program.first(example)))
+            )
             members = len(jax.tree.leaves(shapes)[0])
             arrays = {
                 "score": jnp.full((members, slots), jnp.inf),

@@ -5,7 +5,7 @@ import shutil
 import warnings
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -22,6 +22,7 @@ from credax.posterior import Population
 from credax.problem import Problem
 from credax.training import MemberDiverged, Training, fit
 from credax.training.describe import FREE, describe_training
+from credax.training.mesh import devices_at_hand
 from credax.zoo.manifest import Manifest, Storage
 from credax.zoo.reader import Zoo
 from credax.zoo.writer import ZooWriter
@@ -29,6 +30,14 @@ from credax.zoo.writer import ZooWriter
 ROWS = 512
 _RUN = re.compile(r"\.run-(\d{6})-(\d+)")
 LEAST_ACCURACY = 0.15
+
+
+class Batch(NamedTuple):
+    """Members that are trained together: the first, how many, and the folder of their run."""
+
+    start: int
+    size: int
+    folder: Path
 
 
 def train_zoo(
@@ -92,7 +101,7 @@ def train_zoo(
     with ZooWriter(folder, manifest) as writer:
         while writer.count < count:
             start, size = _batch(folder, writer.count, min(at_once, count - writer.count))
-            run = folder / f".run-{start:06d}-{size}"
+            run = batch_folder(folder, start, size)
             reporter = _Reporter(start, size, progress)
             population = _train(problem, data, training, seed, start, size, run, reporter)
             missing = range(writer.count, start + size)
@@ -136,6 +145,33 @@ def zoo_manifest(
     )
 
 
+def missing_batches(
+    folder: str | Path, manifest: Manifest, count: int, at_once: int
+) -> list[Batch]:
+    """The batches that `train_zoo` would train next, in order; the zoo is begun if it is new."""
+    found: list[Batch] = []
+    with ZooWriter(folder, manifest) as writer:
+        done = writer.count
+    while done < count:
+        start, size = _batch(Path(folder), done, min(at_once, count - done))
+        found.append(Batch(start, size, batch_folder(Path(folder), start, size)))
+        done = start + size
+    return found
+
+
+def train_batch(
+    problem: Problem, data: Dataset, batch: Batch, training: Training | None, seed: int
+) -> None:
+    """Train one batch in its folder, where `train_zoo` finds it finished: on another machine."""
+    reporter = _Reporter(batch.start, batch.size, None)
+    _train(problem, data, _together(training), seed, *batch, reporter)
+
+
+def batch_folder(folder: Path, start: int, size: int) -> Path:
+    """Where a batch of a zoo is trained."""
+    return folder / f".run-{start:06d}-{size}"
+
+
 def _batch(folder: Path, done: int, size: int) -> tuple[int, int]:
     """The next batch of members: one that was begun, or a new one after those that are done.
 
@@ -150,9 +186,10 @@ def _batch(folder: Path, done: int, size: int) -> tuple[int, int]:
 
 
 def _together(training: Training | None) -> Training:
-    """Members in one batched program, unless the training says otherwise."""
+    """Members in one batched program, unless the training or several devices say otherwise."""
     training = training or Training()
-    return training.replace(strategy="vmap") if training.strategy == "auto" else training
+    batched = training.strategy == "auto" and devices_at_hand() == 1
+    return training.replace(strategy="vmap") if batched else training
 
 
 def _train(problem, data, training, seed, start, size, run, reporter) -> Population | None:
