@@ -17,7 +17,7 @@ from credax.likelihoods.learned import (
     check_level,
     split_variance,
 )
-from credax.prediction import GaussianPrediction
+from credax.prediction import GaussianPrediction, RegressionPrediction
 
 _LOG_2PI = float(np.log(2 * np.pi))
 LEAST_NOISE = 1e-2
@@ -103,8 +103,8 @@ class MeanAndVariance(Likelihood):
         """A hook: means and variances of network outputs."""
         return split_variance(outputs)
 
-    def predict(self, outputs: Float[Array, "members batch *grid outputs"]) -> GaussianPrediction:
-        """Mixture of the members' Gaussians."""
+    def predict(self, outputs: Float[Array, "members batch *grid outputs"]) -> RegressionPrediction:
+        """A hook: by default the mixture of the members' Gaussians."""
         return GaussianPrediction(*self.moments(outputs))
 
     def check(self, y: np.ndarray, outputs: int) -> None:
