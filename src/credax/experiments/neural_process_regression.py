@@ -268,8 +268,8 @@ EXPERIMENT = Experiment(
         "cpu": StudyScale(
             (
                 _arm("cnp", 16_000),
-                _arm("np", 6_000),
-                _arm("anp", 4_000),
+                _arm("np", 4_000),
+                _arm("anp", 2_500),
                 _arm("convcnp", 4_000, {"hidden": 32}),
             ),
             1,
