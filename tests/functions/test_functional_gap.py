@@ -26,7 +26,13 @@ def test_in_a_gap_the_variance_is_the_priors_and_not_that_of_a_weight_prior():
     network = cx.networks.MLP((50, 50), outputs=1)
     problem = cx.Problem(network, cx.Gaussian(NOISE), prior=cx.GaussianPrior(precision=1.0))
     functional = cx.FunctionalVI(
-        kernel=RBF(0.5), optimise=False, points=30, gamma=0.1, members=2, least_steps=4000
+        kernel=RBF(0.5),
+        optimise=False,
+        points=30,
+        gamma=0.1,
+        members=2,
+        least_steps=2500,
+        samples=60,
     )
     middle, ratios = np.array([[-0.25], [0.0], [0.25]], np.float32), {}
     for record, epochs in ((functional, 1), (cx.MeanFieldVI(samples=8), 1000)):
