@@ -85,7 +85,7 @@ def init_residual(key: Key[Array, ""], inputs: int, width: int, blocks: int) -> 
 def residual(
     params: dict, x: Float[Array, "*batch inputs"], activation: Callable[[Array], Array]
 ) -> Float[Array, "*batch width"]:
-    """``h + W₂ a(W₁ a(h))`` block after block."""
+    """``h + W₂ a(W₁ a(h))`` block after block, and the activation of the last."""
     h = dense(params["lift"], x)
     for block in params["blocks"]:
         h = h + dense(block["out"], activation(dense(block["in"], activation(h))))
