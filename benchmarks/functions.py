@@ -178,7 +178,7 @@ def svgp(count: int, rounds: int, inducing: int = 100, batch: int = 100, steps: 
     order = np.random.default_rng(0).integers(0, count, (steps, batch))
     whole = problem.prepare(x, y)
 
-    @jax.jit
+    @eqx.filter_jit
     def many(dynamics, state, whole, order):
         def one(state, rows):
             part = jax.tree.map(lambda a: a[rows], whole)
