@@ -17,8 +17,10 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --co
 compare: .venv/base  ## train a single network and a deep ensemble on digits, print the table, write the page
 	$(BIN)/credax compare --data digits --methods single,deep-ensemble --seeds 3
 
-# Few tests compare bits with programs compiled elsewhere: they run with the compiler's optimisation.
-OPTIMISED := tests/adapters/test_adapters_mlp.py tests/methods/test_hamiltonian.py tests/cli/test_old_runs.py
+# Few tests compare bits with programs compiled elsewhere, or take thousands of steps: they run with
+# the compiler's optimisation.
+OPTIMISED := tests/adapters/test_adapters_mlp.py tests/methods/test_hamiltonian.py tests/cli/test_old_runs.py \
+	tests/functions/test_functional_gap.py
 
 test: .venv/dev  ## everything but the slow tests
 	CREDAX_TEST_OPTIMISED=1 $(BIN)/python -m pytest --quiet -m 'optimised and not slow' $(OPTIMISED)

@@ -178,7 +178,7 @@ def svgp(count: int, rounds: int, inducing: int = 100, batch: int = 100, steps: 
     order = np.random.default_rng(0).integers(0, count, (steps, batch))
     whole = problem.prepare(x, y)
 
-    @jax.jit
+    @eqx.filter_jit
     def many(dynamics, state, whole, order):
         def one(state, rows):
             part = jax.tree.map(lambda a: a[rows], whole)
@@ -232,7 +232,8 @@ def cnp(count: int, rounds: int, curves: int = 16, points: int = 40, steps: int 
     training = cx.Training(
         epochs=1, batch_size=curves, optimiser="adam", learning_rate=1e-3, schedule="constant"
     )
-    record = cx.CNP(aggregate="mean", largest_context=20, smallest_context=3)
+    published: Any = {"aggregate": "mean", "set_blocks": 0, "activation": "relu", "frequencies": 0}
+    record = cx.CNP(**published, largest_context=20, smallest_context=3)
     dynamics = record.dynamics(problem, data.train, training)
     first = dynamics.init(jax.random.key(0), problem.init(jax.random.key(0), data.train.x[:1]))
     order = np.random.default_rng(0).integers(0, len(data.train), (steps, curves))

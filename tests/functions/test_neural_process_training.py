@@ -36,6 +36,26 @@ def test_the_gap_shrinks_and_is_never_below_zero():
     assert abs(none["oracle_gap"]) < 0.1
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "record",
+    [
+        cx.CNP(hidden=16, encoder_layers=2, least_steps=1),
+        cx.NP(hidden=16, latent=4, encoder_layers=2, members=8, least_steps=1),
+        cx.ANP(hidden=16, latent=4, heads=2, encoder_layers=2, members=8, least_steps=1),
+    ],
+    ids=["cnp", "np", "anp"],
+)
+def test_more_context_narrower_predictions(record):
+    """Straight lines after 640 steps: the deviation of a target falls from context to context."""
+    posterior, data = trained(record, "linear", TRAINING.replace(epochs=10))
+    widths = [
+        float(np.sqrt(measure(posterior, data.test, sizes=(n, n)).prediction.total).mean())
+        for n in (0, 1, 3, 15)
+    ]
+    assert (np.diff(widths) < -0.02).all(), widths
+
+
 def constants(key, sizes, noise=0.5, points=25):
     """Tasks ``y = θ + noise ε`` with contexts of these sizes; the last point is the target."""
     level, around = jax.random.split(key)

@@ -267,15 +267,15 @@ EXPERIMENT = Experiment(
         ),
         "cpu": StudyScale(
             (
-                _arm("cnp", 20_000),
-                _arm("np", 6_000),
-                _arm("anp", 4_000),
+                _arm("cnp", 16_000),
+                _arm("np", 4_000),
+                _arm("anp", 2_500),
                 _arm("convcnp", 4_000, {"hidden": 32}),
             ),
             1,
-            Settings(65_536, 512, 40, 3, 20, 16, 1e-3, 6),
+            Settings(65_536, 512, 40, 3, 20, 64, 3e-3, 6),
             ABOUT,
-            "16 functions per step; published figures are for other kernels and longer training",
+            "64 functions per step; published figures are for other kernels and longer training",
         ),
         "paper": StudyScale(
             _paper_arms(),

@@ -22,11 +22,14 @@ class Episode(NamedTuple):
     context: Bool[Array, "tasks points"]
     targets: Bool[Array, "tasks points"]
     weight: Float[Array, " tasks"]
+    largest: int | None = None
+    """Where contexts come first: points that the largest of them has."""
 
     @property
     def given(self) -> Points:
         """The context."""
-        return Points(self.x, self.values, self.context)
+        first = slice(self.largest)
+        return Points(self.x[:, first], self.values[:, first], self.context[:, first])
 
     @property
     def whole(self) -> Points:
@@ -96,13 +99,21 @@ def draw_episode(
     values: int,
     sizes: tuple[int, int],
 ) -> Episode:
-    """An episode of a minibatch in standard units.
+    """An episode of a minibatch in standard units, the points of a context before the others.
 
     Of tasks, all points are targets, also those of the context, as in the references. Of a table,
     targets are the rows outside the context.
     """
     x, y, present, weight = as_tasks(batch, of_tasks)
     context = draw_context(key, present, *sizes, leave=0 if of_tasks else 1)
+    # So that the encoder sees as many points as a context can have, not all.
+    order = jnp.argsort(~context, axis=-1)
+    x, y, present, context = (_arranged(a, order) for a in (x, y, present, context))
     targets = present if of_tasks else present & ~context
     encoded: Any = encoded_values(problem, y, values).astype(x.dtype)
-    return Episode(x, encoded, y, present, context, targets, weight)
+    return Episode(x, encoded, y, present, context, targets, weight, sizes[1])
+
+
+def _arranged(values: Array, order: Int[Array, "tasks points"]) -> Array:
+    """The points of each task in an order."""
+    return jnp.take_along_axis(values, order.reshape(*order.shape, *[1] * (values.ndim - 2)), 1)

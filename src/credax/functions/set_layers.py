@@ -1,5 +1,6 @@
 """Dense layers, masked aggregation of sets and attention, as pure functions of parameters."""
 
+from collections.abc import Callable
 from typing import Any, Literal
 
 import jax
@@ -15,6 +16,8 @@ FREQUENCY = 0.9
 """Lowest frequency in standard units: one wave over seven standard deviations."""
 COUNTS = 2
 """Numbers that say how large a set is."""
+Activation = Literal["relu", "gelu"]
+ACTIVATIONS: dict[str, Callable[[Array], Array]] = {"relu": jax.nn.relu, "gelu": jax.nn.gelu}
 
 
 def init_dense(key: Key[Array, ""], inputs: int, outputs: int, gain: float = 1.0) -> dict:
@@ -39,11 +42,54 @@ def init_layers(key: Key[Array, ""], sizes: tuple[int, ...]) -> list[dict]:
     ]
 
 
-def layers(params: list[dict], x: Float[Array, "*batch inputs"]) -> Float[Array, "*batch outputs"]:
-    """Dense layers with ReLU between them."""
+def layers(
+    params: list[dict],
+    x: Float[Array, "*batch inputs"],
+    activation: Callable[[Array], Array] = jax.nn.relu,
+) -> Float[Array, "*batch outputs"]:
+    """Dense layers with an activation between them."""
     for one in params[:-1]:
-        x = jax.nn.relu(dense(one, x))
+        x = activation(dense(one, x))
     return dense(params[-1], x)
+
+
+def layers_of_tasks(
+    params: list[dict],
+    x: Float[Array, "tasks points columns"],
+    whole: Float[Array, "tasks size"],
+    activation: Callable[[Array], Array],
+) -> Float[Array, "tasks points outputs"]:
+    """`layers` of every point's own numbers, followed by those that its whole task shares.
+
+    What is shared is multiplied once per task, not once per point.
+    """
+    first, own = params[0], x.shape[-1]
+    shared = whole @ first["weight"][own:] + first["bias"]
+    h = x @ first["weight"][:own] + shared[:, None]
+    return layers(params[1:], activation(h), activation) if len(params) > 1 else h
+
+
+def init_residual(key: Key[Array, ""], inputs: int, width: int, blocks: int) -> dict:
+    """A linear layer to ``width``, and blocks of two layers whose second begins small."""
+    lift, *keys = jax.random.split(key, 1 + 2 * blocks)
+    pairs = zip(keys[::2], keys[1::2], strict=True)
+    return {
+        "lift": init_dense(lift, inputs, width),
+        "blocks": [
+            {"in": init_dense(a, width, width, 2.0), "out": init_dense(b, width, width, 0.1)}
+            for a, b in pairs
+        ],
+    }
+
+
+def residual(
+    params: dict, x: Float[Array, "*batch inputs"], activation: Callable[[Array], Array]
+) -> Float[Array, "*batch width"]:
+    """``h + W₂ a(W₁ a(h))`` block after block, and the activation of the last."""
+    h = dense(params["lift"], x)
+    for block in params["blocks"]:
+        h = h + dense(block["out"], activation(dense(block["in"], activation(h))))
+    return activation(h)
 
 
 def fourier_features(
