@@ -130,11 +130,12 @@ def findings(results: list[Result]) -> tuple[str, ...]:
                 nll[label] = np.array(own)
         if len(nll) == 2:
             gain = nll["Single network"] - nll["Deep ensemble"]
-            error = gain.std(ddof=1) / np.sqrt(len(gain)) if len(gain) > 1 else np.nan
+            error = "one seed, no standard error"
+            if len(gain) > 1:
+                error = f"± {gain.std(ddof=1) / np.sqrt(len(gain)):.4f} over {len(gain)} seeds"
             sentences.append(
-                f"{short}: the deep ensemble's NLL is lower by {gain.mean():.4f} ± {error:.4f} "
-                "nats per pixel than that of single networks "
-                f"({len(gain)} seed(s), standard error)."
+                f"{short}: the deep ensemble's NLL is lower by {gain.mean():.4f} nats per pixel than "
+                f"that of single networks ({error})."
             )
         each = [r.metrics.get(f"{short}:noise_correlation", np.nan) for r in results]
         sentences.append(
