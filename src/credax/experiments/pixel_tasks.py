@@ -134,8 +134,8 @@ def findings(results: list[Result]) -> tuple[str, ...]:
             if len(gain) > 1:
                 error = f"± {gain.std(ddof=1) / np.sqrt(len(gain)):.4f} over {len(gain)} seeds"
             sentences.append(
-                f"{short}: the deep ensemble's NLL is lower by {gain.mean():.4f} nats per pixel than "
-                f"that of single networks ({error})."
+                f"{short}: the deep ensemble's NLL is lower by {gain.mean():.4f} nats per pixel "
+                f"than that of single networks ({error})."
             )
         each = [r.metrics.get(f"{short}:noise_correlation", np.nan) for r in results]
         sentences.append(
